@@ -37,12 +37,18 @@ def run_completion(arguments: argparse.Namespace) -> None:
     for command in commands.values():
         for action in command._actions:
             _describe(action, shtab)
-    print(shtab.complete(parser, arguments.shell).rstrip())
+    script: str = shtab.complete(parser, arguments.shell)
+    if arguments.shell == "zsh":
+        # shtab writes arguments that can be repeated in a form that completes only the first of them.
+        script = script.replace('"(*)::', '"*:').replace('"(*):', '"*:')
+    print(script.rstrip())
 
 
 def _describe(action: argparse.Action, shtab: Any) -> None:
     """Tell shtab the values of an argument, which argparse does not know."""
     complete: Any = None
+    if isinstance(action.metavar, str) and ":" in action.metavar:
+        action.metavar = "VALUE"  # shtab does not escape the separator of zsh here
     if isinstance(action.type, OneOf):
         action.choices = action.type.allowed
     elif action.metavar == "KERNEL_OR_FILE":

@@ -1,10 +1,15 @@
-"""``rdmodel completion``: bash completes commands, options and their values from the script."""
+"""``rdmodel completion``: shells complete commands, options and their values from the script."""
 
 from __future__ import annotations
 
+import os
+import pty
+import re
+import select
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -20,6 +25,27 @@ _shtab_rdmodel
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 """Completes the last of the words that follow the name of the script."""
+
+ZSH_SETUP = r"""
+PROMPT=
+fpath=($PWD $fpath)
+autoload -Uz compinit
+compinit -u -D
+bindkey '^I' complete-word
+compadd() {
+  local -a hits
+  # With -O, -A and -D, compadd only asks which words match.
+  if [[ " $* " != *" -"[OAD]" "* ]]; then
+    builtin compadd -A hits "$@"
+    (( $#hits )) && print -rl -- "<"$^hits">"
+  fi
+  builtin compadd "$@"
+}
+finish() { compstate[insert]=; compstate[list]=; print -r -- "END<>" }
+comppostfuncs=(finish)
+print -r -- "READY<>"
+"""
+"""Makes an interactive zsh print the words that it would offer, between < and >."""
 
 
 @pytest.fixture
@@ -68,6 +94,68 @@ def test_bash_completes_commands_options_values_and_files(script, tmp_path):
     assert complete("simulate", "--policy", "sw") == {name for name in POLICIES if name.startswith("sw")}
     assert complete("trace", "-o", "atl") == {"atlas.trc"}
     assert complete("completion", "") == set(SHELLS)
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+def test_fish_completes_commands_options_values_and_files(script, tmp_path):
+    path = script("fish")
+    (tmp_path / "atlas.trc").touch()
+
+    def complete(line: str) -> set[str]:
+        argv = ["fish", "--no-config", "-c", f"source {path}; complete -C {line!r}"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=tmp_path)
+        assert done.stderr == ""
+        return {told.split("\t")[0] for told in done.stdout.splitlines()}
+
+    check_completions(complete)
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+def test_zsh_completes_commands_options_values_and_files(script, tmp_path, monkeypatch):
+    os.rename(script("zsh"), tmp_path / "_rdmodel")
+    (tmp_path / "atlas.trc").touch()
+    (tmp_path / "setup").write_text(ZSH_SETUP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "dumb")
+    check_completions(complete_in_zsh)
+
+
+def check_completions(complete) -> None:
+    assert complete("rdmodel ") == set(COMMANDS)
+    assert complete("rdmodel pre") == {"predict"}
+    assert complete("rdmodel predict --defini") == {"--definition"}
+    assert complete("rdmodel predict --definition ") == {"hardware", "paper"}
+    assert complete("rdmodel predict --gpu v10") == {"v100"}
+    assert complete("rdmodel predict at") == {"atax.1", "atax.2", "atlas.trc"}
+    assert complete("rdmodel predict atax.1 --gpu v100 mv") == {"mvt.1", "mvt.2"}
+    assert complete("rdmodel simulate --policy sw") == {name for name in POLICIES if name.startswith("sw")}
+    assert complete("rdmodel trace -o atl") == {"atlas.trc"}
+    assert complete("rdmodel completion ") == set(SHELLS)
+
+
+def complete_in_zsh(line: str) -> set[str]:
+    """Return the words that an interactive zsh offers on a pseudo terminal."""
+    shell = ["zsh", "-f", "-i"]
+    process, terminal = pty.fork()
+    if not process:
+        os.execvp(shell[0], shell)
+    try:
+        os.write(terminal, b"stty -echo; source ./setup\n")
+        read_until(terminal, b"\nREADY<>")
+        os.write(terminal, line.encode() + b"\t")
+        return set(re.findall(r"<([^<>]+)>", read_until(terminal, b"END<>").decode()))
+    finally:
+        os.kill(process, 9)
+        os.waitpid(process, 0)
+        os.close(terminal)
+
+
+def read_until(terminal: int, mark: bytes) -> bytes:
+    told, end = b"", time.monotonic() + 60
+    while mark not in told:
+        assert select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0], told
+        told += os.read(terminal, 1 << 16)
+    return told
 
 
 def test_a_missing_library_is_named_with_the_command_that_installs_it(run, monkeypatch):
