@@ -5,10 +5,12 @@ RDMODEL_OPTIMIZE=0 builds quickly, for tests of the packaging.
 """
 
 import os
+import sys
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.install import install
 
 CHECKED = os.environ.get("RDMODEL_CHECKED", "0") not in ("", "0")
 SANITIZE = os.environ.get("RDMODEL_SANITIZE", "0") not in ("", "0")
@@ -110,8 +112,22 @@ class TranslateAndCompile(build_ext):
         super().finalize_options()
 
 
+class InstallWithManual(install):
+    """Install the pages of the manual, too, which come from the argument parser. A wheel holds what this installs."""
+
+    def finalize_options(self) -> None:
+        """Write the pages, and name them as data files."""
+        super().finalize_options()
+        if not self.distribution.data_files:
+            sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+            from rdmodel.cli.manual import write_pages
+
+            folder = os.path.join(self.get_finalized_command("build").build_base, "manual")
+            self.distribution.data_files = [("share/man/man1", write_pages(folder))]
+
+
 setup(
-    cmdclass={"build_ext": TranslateAndCompile},
+    cmdclass={"build_ext": TranslateAndCompile, "install": InstallWithManual},
     options={"build_ext": {"parallel": CORES}},
     ext_modules=extensions,
 )

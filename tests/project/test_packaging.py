@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from setuptools import Distribution
 
+from rdmodel.cli.arguments import COMMANDS
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.build
@@ -114,6 +115,8 @@ def check_wheel(wheel: Path) -> None:
         "rdmodel/service/schema.json",
         "rdmodel/reports/style.css",
     } <= set(names)
+    pages = {name.rpartition("/")[2] for name in names if ".data/data/share/man/man1/" in name}
+    assert pages == {"rdmodel.1", *(f"rdmodel-{name}.1" for name in COMMANDS)}
     written_by_hand = "tracegen/recording/stub/"
     assert not [name for name in names if name.endswith(".c") and not name.startswith(written_by_hand)]
     assert not [name for name in names if name.startswith("tests/")]
