@@ -44,6 +44,7 @@ def report_command_lines(
         "predictions": tuple(_predict_line(source, values, each, ablation=True) for each in definitions),
         "origins": (_origins_line(source, values, definitions[0]),),
         "reuse": (command_line("mrc", source, values, MODEL_GROUPS, seed),),
+        "time": (command_line("time", source, values, SOURCE_GROUPS, seed),),
         "what_ifs": tuple(
             _predict_line(source, values, definitions[0], more=_change_words(override(gpu, change), change))
             for change in changes.values()

@@ -12,7 +12,7 @@ from rdmodel.common.checks import check_flag
 from rdmodel.common.progress import Progress, stage
 from rdmodel.common.text import size_text
 from rdmodel.comparison.compare import check_definitions, compare
-from rdmodel.errors import ConfigError
+from rdmodel.errors import ConfigError, TraceError
 from rdmodel.gpu.config import GPU, CacheConfig, replace
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.locality_analysis._locality import Accesses
@@ -26,6 +26,8 @@ from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.report import Report
 from rdmodel.results.origins import Origins
 from rdmodel.results.prediction import Prediction
+from rdmodel.timing.launch_time import time
+from rdmodel.timing.values import TimeEstimate
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.summary import summarise
@@ -171,7 +173,15 @@ class _Plan:
             results |= self._simulation(trace, next(stages))
         summary = summarise(trace, self.gpu.l1.line, self._blocks(trace))
         occupancy = compute_occupancy(trace.launch, self.gpu)
-        return KernelReport(source=trace.launch.kernel, summary=summary, occupancy=occupancy, **results)
+        timed = self._time(trace)
+        return KernelReport(source=trace.launch.kernel, summary=summary, occupancy=occupancy, timed=timed, **results)
+
+    def _time(self, trace: Trace) -> TimeEstimate | None:
+        """Return the time of the launch; None for a GPU without rates, and for a trace that lacks blocks."""
+        try:
+            return time(trace, self.gpu, seed=self.common["seed"])
+        except (ConfigError, TraceError):
+            return None
 
     def _predictions(self, trace: Trace, stages: Iterator[Progress | None]) -> dict[Definition, Prediction]:
         """Return a prediction per definition; the first one counts by origin unless its grid might be sampled."""

@@ -10,8 +10,8 @@ from rdmodel.reports.markup import Node, element
 FIGURE_WIDTH = 440
 """Width of a figure in SVG units; small, so that its text is legible on a phone."""
 
-LETTER_WIDTH = 6.4
-"""Approximate width of a letter in SVG units."""
+LETTER_WIDTH = 8.0
+"""Approximate width of a letter in SVG units, on a phone, where letters are largest (style.css)."""
 
 Point = tuple[float, float]
 """Position in a figure in SVG units: x to the right, y down."""

@@ -1,9 +1,9 @@
-"""Draw the figures of a report: bar charts, the miss-ratio curve, and the histogram of reuse distances."""
+"""Draw the figures of a report that have axes: the miss-ratio curve, and the histogram of reuse distances."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -12,14 +12,11 @@ from rdmodel.common.text import percent, size_text
 from rdmodel.reports.drawing import FIGURE_WIDTH, LETTER_WIDTH, Point, box, draw_figure, label, line, mark, polyline
 from rdmodel.reuse.histogram import Histogram, by_powers
 
-LEFT, RIGHT, TOP, BOTTOM = 46.0, 14.0, 44.0, 44.0
+LEFT, RIGHT, TOP, BOTTOM = 54.0, 16.0, 46.0, 46.0
 """Margins of the plane between the axes, in SVG units."""
 
 HEIGHT = 270.0
 """Height of a figure with axes, in SVG units."""
-
-ROW_HEIGHT, NAME_WIDTH, VALUE_WIDTH = 22.0, 172.0, 66.0
-"""Sizes in a bar chart, in SVG units."""
 
 POINTS_PER_DOUBLING = 8
 """Number of points of the curve between two powers of two."""
@@ -29,20 +26,6 @@ MARK_SHAPES = ("circle", "cross")
 
 Capacities = Mapping[str, int]
 """Capacities of caches in lines, by their labels."""
-
-
-def draw_bars(ident: str, title: str, rows: Sequence[tuple[str, float]]) -> Element:
-    """Draw shares, 0 to 1, as horizontal bars with names and values."""
-    room = FIGURE_WIDTH - NAME_WIDTH - VALUE_WIDTH
-    shapes = [line((NAME_WIDTH, 4), (NAME_WIDTH, 4 + ROW_HEIGHT * len(rows)), "axis")]
-    for at, (name, share) in enumerate(rows):
-        y = 4 + at * ROW_HEIGHT
-        length = room * min(max(share, 0.0), 1.0)
-        shapes.append(label(NAME_WIDTH - 6, y + 15, name, "end"))
-        shapes.append(box(NAME_WIDTH, y + 4, length, ROW_HEIGHT - 8, "bar"))
-        shapes.append(label(NAME_WIDTH + length + 5, y + 15, percent(share, 1)))
-    description = "; ".join(f"{name.strip()} {percent(share, 1)}" for name, share in rows)
-    return draw_figure(ident, title, description, 8 + ROW_HEIGHT * len(rows), *shapes)
 
 
 def draw_curve(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from rdmodel.common.text import count, percent, size_text
 from rdmodel.gpu.config import GPU
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.labels import LAST_ACCESS_LABELS
+from rdmodel.timing.values import LATENCY, SHOWN_SHARE
 
 CAUSE_EXPLANATIONS = {
     "compulsory": "first requests to a line, which no L1 avoids",
@@ -16,22 +18,46 @@ CAUSE_EXPLANATIONS = {
 }
 """Explanations of the causes of misses."""
 
+MOST_NAMED = 3
+"""Lines, arrays or terms that a sentence names."""
+
 MIN_COMPONENT_SHARE = 0.01
 """Least share of the transactions for which a component of the model is mentioned."""
 
 
-def findings(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
-    """Yield the sentences about a kernel."""
-    yield from _misses(kernel)
-    yield from _coalescing(kernel)
-    if kernel.histogram.total:
-        yield from _curve(kernel, gpu)
-    if kernel.has_loads:
-        yield from _components(kernel)
-        yield from _changes(kernel)
-    yield from _traffic(kernel)
-    yield from _simulated(kernel)
-    yield from _reuse(kernel)
+def findings(kernel: KernelReport, gpu: GPU) -> dict[str, list[str]]:
+    """Return the sentences about a kernel by subject: causes, remedies and bounds before all else."""
+    sentences = {
+        "Modelled": _modelled(kernel),
+        "Where the misses come from": chain(_misses(kernel), _origins(kernel), _coalescing(kernel)),
+        "What would help": chain(_changes(kernel), _curve(kernel, gpu), _components(kernel)),
+        "What bounds the kernel": chain(_time(kernel), _traffic(kernel)),
+        "In the simulation": chain(_simulated(kernel), _reuse(kernel)),
+    }
+    return {subject: told for subject, parts in sentences.items() if (told := list(parts))}
+
+
+def _modelled(kernel: KernelReport) -> Iterator[str]:
+    prediction = kernel.prediction
+    blocks, sms = sum(sm.blocks for sm in prediction.per_sm), prediction.config["options"]["sms"]
+    whole = kernel.summary.blocks
+    part = "all" if blocks == whole else f"{percent(blocks, whole)} of the grid"
+    yield (
+        f"{blocks:,} of {whole:,} blocks ({part}), on {prediction.sms_modelled:,} of {sms:,} SMs. "
+        "All counts are of these blocks, unless a section says otherwise."
+    )
+
+
+def _origins(kernel: KernelReport) -> Iterator[str]:
+    if kernel.origins is None or not kernel.prediction.misses.total:
+        return
+    tables = {"lines of the source": kernel.origins.by("line"), "arrays": kernel.origins.by("array")}
+    for noun, table in tables.items():
+        rows = [row for row in table.rows if row.counts.missed_sectors]
+        whole = sum(row.counts.missed_sectors for row in rows)
+        if len(rows) > 1:
+            named = [f"{row.name} ({percent(row.counts.missed_sectors, whole)})" for row in rows[:MOST_NAMED]]
+            yield f"The {noun} with most misses: {', '.join(named)}."
 
 
 def _misses(kernel: KernelReport) -> Iterator[str]:
@@ -68,6 +94,8 @@ def _coalescing(kernel: KernelReport) -> Iterator[str]:
 
 
 def _curve(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
+    if not kernel.histogram.total:
+        return
     histogram, l1 = kernel.histogram, gpu.l1
     here = histogram.miss_ratio(l1.lines)
     larger = [(n, ratio) for n, ratio in kernel.curve() if n > l1.lines and ratio <= here / 2]
@@ -85,7 +113,7 @@ def _curve(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
 
 def _components(kernel: KernelReport) -> Iterator[str]:
     prediction = kernel.prediction
-    if prediction.ablation:
+    if kernel.has_loads and prediction.ablation:
         most = max(prediction.ablation, key=lambda row: row.difference)
         if most.difference > MIN_COMPONENT_SHARE * prediction.sectors:
             yield (
@@ -101,13 +129,27 @@ def _components(kernel: KernelReport) -> Iterator[str]:
 
 
 def _changes(kernel: KernelReport) -> Iterator[str]:
-    if kernel.what_ifs:
+    if kernel.has_loads and kernel.what_ifs:
         best = min(kernel.what_ifs, key=lambda name: kernel.what_ifs[name].miss_rate)
         rate, now = kernel.what_ifs[best].miss_rate, kernel.prediction.miss_rate
         if rate < now:
             yield f"Of the changed GPUs, “{best}” misses least: {percent(rate, 1)} instead of {percent(now, 1)}."
         else:
             yield "None of the changed GPUs misses less."
+
+
+def _time(kernel: KernelReport) -> Iterator[str]:
+    timed = kernel.timed
+    if timed is None or not timed.cycles:
+        return
+    first, *others = ((name, share) for name, share in timed.shares.items() if share >= SHOWN_SHARE)
+    more = ", ".join(f"{name} {100 * share:.0f} %" for name, share in others[:MOST_NAMED])
+    waiting = "memory latency: warps wait although no resource is busy" if first[0] == LATENCY else first[0]
+    yield (
+        f"The launch takes about {timed.milliseconds:,.4g} ms and is bound by {waiting} ({100 * first[1]:.0f} % of the "
+        f"time{f'; then {more}' if more else ''}). {timed.resident_warps} of {timed.max_warps} warps are on an SM, "
+        f"limited by the {timed.limiter}."
+    )
 
 
 def _traffic(kernel: KernelReport) -> Iterator[str]:

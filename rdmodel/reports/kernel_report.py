@@ -14,6 +14,7 @@ from rdmodel.results.origin_kinds import ORIGINS
 from rdmodel.results.origins import Origins
 from rdmodel.results.prediction import Prediction
 from rdmodel.reuse.histogram import Histogram, MissRatioCurve, by_powers
+from rdmodel.timing.values import TimeEstimate
 from rdmodel.trace.summary import Summary
 
 
@@ -26,7 +27,8 @@ class KernelReport:
     `reuse` holds the reuse distances of warps that take turns, which do not depend on a cache. `origins` has the
     counters of the first definition by source line, array and instruction. `comparison` and
     `locality` describe one simulation; they are None without it. `occupancy` is that of the GPU of the report.
-    `commands` holds the command lines that reproduce each part of the report, by the name of its field.
+    `timed` estimates the time of the launch; it is None if the rates of the GPU are unknown, or if the trace lacks
+    blocks. `commands` holds the command lines that reproduce each part of the report, by the name of its field.
     """
 
     source: str
@@ -39,6 +41,7 @@ class KernelReport:
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     occupancy: Occupancy | None = None
     origins: Origins | None = field(default=None, repr=False)
+    timed: TimeEstimate | None = field(default=None, repr=False)
 
     @property
     def kernel(self) -> str:
@@ -85,6 +88,7 @@ class KernelReport:
             "by": None if self.origins is None else {kind: self.origins.by(kind).to_dict() for kind in ORIGINS},
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "locality": None if self.locality is None else self.locality.to_dict(),
+            "time": None if self.timed is None else self.timed.to_dict(),
             "occupancy": None if self.occupancy is None else self.occupancy.to_dict(),
             "commands": {name: list(lines) for name, lines in self.commands.items()},
         }

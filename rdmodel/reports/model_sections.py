@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 from rdmodel.common.text import count, percent, range_text, shape_text, size_text
 from rdmodel.gpu.config import GPU
 from rdmodel.reports import figures
+from rdmodel.reports.bars import draw_bars
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.markup import Node, details, element, html_table, paragraph
 from rdmodel.results.prediction import L2Prediction, Prediction
@@ -83,9 +84,7 @@ def l1_section(kernel: KernelReport, ident: str) -> Element:
         if not prediction.transactions:
             parts.append(paragraph(f"{_extent(prediction)}, definition {name}: no loads."))
             continue
-        figure = figures.draw_bars(
-            f"{ident}-{name}", f"Load {prediction.unit} by outcome, definition {name}", _outcomes(prediction)
-        )
+        figure = draw_bars(f"Load {prediction.unit} by outcome, definition {name}", _outcomes(prediction))
         parts.append(element("figure", figure, element("figcaption", f"{_extent(prediction)}, definition {name}")))
     head = [kernel.prediction.unit, *(text for name in kernel.predictions for text in (name, "of all"))]
     parts += [
@@ -312,15 +311,15 @@ def remedies_section(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
     if any(prediction.ablation for prediction in kernel.predictions.values()):
         parts.append(paragraph(ABLATION_NOTE))
     if kernel.what_ifs:
-        parts += _what_ifs(kernel, gpu, ident)
+        parts += _what_ifs(kernel, gpu)
     commands = kernel.commands.get("what_ifs", ())
     return section(ident, "Causes and remedies", *parts, commands=commands)
 
 
-def _what_ifs(kernel: KernelReport, gpu: GPU, ident: str) -> list[Node]:
+def _what_ifs(kernel: KernelReport, gpu: GPU) -> list[Node]:
     first = kernel.prediction
     tried = {f"unchanged: {size_text(gpu.l1.size)}, {gpu.l1.ways} ways": first, **kernel.what_ifs}
-    rates = [(_clipped(name), prediction.miss_rate) for name, prediction in tried.items()]
+    rates = [(name, prediction.miss_rate) for name, prediction in tried.items()]
     below = first.l2 is not None
     rows = []
     for name, prediction in tried.items():
@@ -333,13 +332,8 @@ def _what_ifs(kernel: KernelReport, gpu: GPU, ident: str) -> list[Node]:
         ]
         rows.append([*row, *([count(prediction.l2.dram_bytes)] if prediction.l2 is not None else [])])
     head = ["GPU", "miss rate", "points", "misses", *(["DRAM bytes"] if below else [])]
-    figure = figures.draw_bars(f"{ident}-rates", "Predicted L1 miss rates of changed GPUs", rates)
+    figure = draw_bars("Predicted L1 miss rates of changed GPUs", rates)
     return [
         element("figure", figure, element("figcaption", f"L1 miss rates, definition {first.definition}.")),
         html_table("The same kernel on changed GPUs", head, rows),
     ]
-
-
-def _clipped(name: str) -> str:
-    """Return a name cut to fit beside a bar."""
-    return name.removeprefix("L1 of ").removeprefix("unchanged: ")[:27]

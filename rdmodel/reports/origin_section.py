@@ -19,7 +19,7 @@ MAX_LISTED_LINES = 100
 """Rows of a table, and lines of a source; those that are left out have fewer misses."""
 
 NOTE = (
-    "Counted by the definition {definition} for the modelled SMs. Misses are the sectors that loads fetch from the "
+    "Counted by the definition {definition} {where}. Misses are the sectors that loads fetch from the "
     "L2{past}; bytes are those that loads and stores move between the L1 and the L2."
 )
 """Explanation of the counters."""
@@ -34,7 +34,8 @@ def origin_section(kernel: KernelReport, ident: str) -> Element:
     lines, arrays = kernel.origins.by("line"), kernel.origins.by("array")
     texts = SourceTexts()
     past = ", those of loads past the L1 included" if any(row.counts.bypassed_sectors for row in arrays.rows) else ""
-    note = NOTE.format(definition=next(iter(kernel.predictions)), past=past)
+    where = "for the modelled SMs" if kernel.prediction.l2 is None else "for the SMs that a run without the L2 models"
+    note = NOTE.format(definition=next(iter(kernel.predictions)), where=where, past=past)
     parts: list[Node] = [paragraph(note), _table("array", arrays)]
     listed = {file: rows for file, rows in _rows_by_file(lines).items() if texts.lines(file)}
     if any(row.source is None or row.source.file not in listed for row in lines.rows):

@@ -15,6 +15,7 @@ from rdmodel.reports.findings import findings
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.markup import Node, details, element, html_table, paragraph, to_html
 from rdmodel.reports.origin_section import origin_section
+from rdmodel.reports.time_section import time_section
 from rdmodel.results.counts import MissCounts
 from rdmodel.version import __version__
 
@@ -121,17 +122,19 @@ def _summary(kernels: Iterable[tuple[str, KernelReport]]) -> Iterator[Element]:
 
 
 def _sections(kernel: KernelReport, gpu: GPU, ident: str) -> Iterator[Element]:
-    """Yield the sections of a kernel that have content."""
-    yield model_sections.launch_section(kernel, f"{ident}-launch")
-    yield model_sections.l1_section(kernel, f"{ident}-l1")
+    """Yield the sections of a kernel that have content: causes, remedies and bounds first, then every number."""
     if kernel.origins is not None and kernel.origins.entries:
         yield origin_section(kernel, f"{ident}-origins")
+    if kernel.has_loads and (kernel.prediction.ablation or kernel.what_ifs):
+        yield model_sections.remedies_section(kernel, gpu, f"{ident}-help")
+    if kernel.timed is not None:
+        yield time_section(kernel, kernel.timed, f"{ident}-time")
+    yield model_sections.l1_section(kernel, f"{ident}-l1")
     if kernel.prediction.l2 is not None:
         yield model_sections.l2_section(kernel, f"{ident}-l2")
     if kernel.histogram.total:
         yield model_sections.reuse_section(kernel, gpu, f"{ident}-reuse")
-    if kernel.has_loads and (kernel.prediction.ablation or kernel.what_ifs):
-        yield model_sections.remedies_section(kernel, gpu, f"{ident}-help")
+    yield model_sections.launch_section(kernel, f"{ident}-launch")
     if kernel.comparison is not None:
         yield simulation_sections.simulation_section(kernel, kernel.comparison, f"{ident}-simulated")
     if kernel.locality is not None:
@@ -140,8 +143,13 @@ def _sections(kernel: KernelReport, gpu: GPU, ident: str) -> Iterator[Element]:
 
 
 def _kernel(kernel: KernelReport, gpu: GPU, ident: str, parts: Iterable[Element]) -> Element:
-    items = [element("li", sentence) for sentence in findings(kernel, gpu)]
-    return element("article", element("h2", kernel.source, id=ident), element("ul", *items), *parts)
+    items = [
+        part
+        for subject, sentences in findings(kernel, gpu).items()
+        for part in (element("dt", subject), *(element("dd", sentence) for sentence in sentences))
+    ]
+    head = element("h2", kernel.source, id=ident)
+    return element("article", head, element("dl", *items, class_="findings"), *parts)
 
 
 def _configurations(kernel: KernelReport, ident: str) -> Element:

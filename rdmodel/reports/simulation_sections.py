@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 from rdmodel.common.text import count, percent
 from rdmodel.comparison.values import SHARES, Comparison
 from rdmodel.locality_analysis.values import LINE_TYPES, Locality
-from rdmodel.reports import figures
+from rdmodel.reports.bars import draw_bars
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.labels import LAST_ACCESS_LABELS
 from rdmodel.reports.markup import Node, html_table, paragraph
@@ -146,7 +146,7 @@ def locality_section(kernel: KernelReport, locality: Locality, ident: str) -> El
     ]
     shares = [("first touches", locality.first_touches / whole)]
     shares += [(LAST_ACCESS_LABELS[name], n / whole) for name, n in unbounded.items()]
-    figure = figures.draw_bars(f"{ident}-classes", "Load transactions by last access to their line", shares)
+    figure = draw_bars("Load transactions by last access to their line", shares)
     return section(
         ident,
         "Locality",

@@ -67,4 +67,4 @@ def test_a_kernel_without_loads_and_stores_has_no_such_section():
 
     trace = tracegen.trace(empty, grid=1, block=32, arrays={"a": 32})
     page = rd.report(trace, "v100", what_ifs={}, ablation=False).to_html()
-    assert "Where the misses come from" not in page
+    assert "Where the misses come from</h3>" not in page

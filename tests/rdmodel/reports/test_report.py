@@ -325,11 +325,10 @@ def test_a_trace_with_hostile_names_can_be_reported():
 
 def test_bars_are_as_long_as_their_shares(full, page):
     one = full.kernels[0].predictions["hardware"]
-    rects = page.figures["Load transactions by outcome, definition hardware"].findall(f"{SVG}rect")
-    wanted = [one.hits, one.latency_misses, one.misses.compulsory, one.misses.capacity, one.misses.associativity]
-    room = figures.FIGURE_WIDTH - figures.NAME_WIDTH - figures.VALUE_WIDTH
-    lengths = [room * n / one.transactions for n in wanted]
-    assert [float(rect.get("width")) for rect in rects] == pytest.approx(lengths, abs=0.051)
+    counts = [one.hits, one.latency_misses, one.misses.compulsory, one.misses.capacity, one.misses.associativity]
+    chart = page.text[page.text.index("Load transactions by outcome, definition hardware: hits ") :]
+    shares = [float(share) for share in re.findall(r"--share: ([\d.]+)", chart)[: len(counts)]]
+    assert shares == pytest.approx([n / one.transactions for n in counts], abs=0.00006)
 
 
 def height_of(y: float) -> float:
@@ -376,9 +375,47 @@ def test_a_few_transactions_can_be_drawn(lines):
 # ---- findings
 
 
+def sentences(one: rd.KernelReport, gpu: rd.GPU) -> str:
+    return "\n".join(sentence for told in findings(one, gpu).values() for sentence in told)
+
+
+def test_findings_begin_with_causes_remedies_and_bounds(full):
+    [one] = full.kernels
+    subjects = [
+        "Modelled", "Where the misses come from", "What would help", "What bounds the kernel", "In the simulation"
+    ]  # fmt: skip
+    assert list(findings(one, full.gpu)) == subjects
+    assert list(findings(dataclasses.replace(one, comparison=None, locality=None), full.gpu)) == subjects[:-1]
+
+
+def test_findings_say_how_much_of_the_grid_was_modelled(full):
+    assert findings(full.kernels[0], full.gpu)["Modelled"][0].startswith("8 of 8 blocks (all), on 4 of 4 SMs.")
+    [one] = rd.report(kernel(), GPU, ablation=False, what_ifs={}).kernels
+    assert findings(one, GPU)["Modelled"][0].startswith("2 of 8 blocks (25.00 % of the grid), on 1 of 4 SMs.")
+
+
+def test_findings_name_the_lines_and_arrays_with_most_misses(full):
+    [one] = full.kernels
+    rows = one.origins.by("array").rows
+    whole = sum(row.counts.missed_sectors for row in rows)
+    named = f"The arrays with most misses: {rows[0].name} ({100 * rows[0].counts.missed_sectors / whole:.2f} %)"
+    assert named in sentences(one, full.gpu)
+
+
+def test_the_time_is_that_of_a_single_call_and_is_missing_without_rates(full, page):
+    [one] = full.kernels
+    timed = rd.time(kernel(), GPU, seed=3)
+    assert one.timed == timed
+    assert f"takes about {timed.milliseconds:,.4g} ms" in sentences(one, full.gpu)
+    assert next(iter(page.column("Terms of the time", 1))) == timed.bound
+    unknown = rd.report(kernel(), make_gpu(), ablation=False, what_ifs={})
+    assert unknown.kernels[0].timed is None
+    assert "Terms of the time" not in unknown.to_html()
+
+
 def test_findings_follow_from_the_numbers(full):
     [one] = full.kernels
-    told = "\n".join(findings(one, full.gpu))
+    told = sentences(one, full.gpu)
     first = one.prediction
     most = max(("compulsory", "capacity", "associativity"), key=lambda name: getattr(first.misses, name))
     assert f"{100 * first.miss_rate:.2f} % of the load transactions leave the SM" in told
@@ -390,12 +427,12 @@ def test_findings_follow_from_the_numbers(full):
 def test_findings_say_where_nothing_helps_or_nothing_misses(full):
     [one] = full.kernels
     none = dataclasses.replace(one.prediction, misses=rd.MissCounts(0, 0, 0))
-    told = "\n".join(findings(dataclasses.replace(one, predictions={"hardware": none}), full.gpu))
+    told = sentences(dataclasses.replace(one, predictions={"hardware": none}), full.gpu)
     assert "No load request leaves the SM" in told
     assert "None of the changed GPUs misses less." in told
     quiet = tuple(dataclasses.replace(row, difference=0) for row in one.prediction.ablation)
     first = dataclasses.replace(one.prediction, ablation=quiet)
-    told = "\n".join(findings(dataclasses.replace(one, predictions={"hardware": first}), full.gpu))
+    told = sentences(dataclasses.replace(one, predictions={"hardware": first}), full.gpu)
     assert "No single component" in told
 
 
