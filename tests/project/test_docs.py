@@ -7,8 +7,6 @@ import importlib.util
 import json
 import pkgutil
 import re
-import subprocess
-import sys
 import typing
 from dataclasses import fields
 from pathlib import Path
@@ -265,14 +263,3 @@ def test_the_two_commands_of_the_readme_are_what_continuous_integration_runs():
     first, second = re.findall(r"```sh\n(.*)\n```", readme)
     assert second.replace("pip install", "pip install -q") in ci
     assert first.rpartition("&& ")[2] in ci
-
-
-@pytest.mark.build
-def test_the_documentation_builds_without_warnings(tmp_path):
-    pytest.importorskip("furo")
-    pytest.importorskip("myst_parser")
-    # Every page would have the entries of all objects beside it, which takes as long as to read them.
-    options = ["-q", "-W", "--keep-going", "-b", "html", "-D", "toc_object_entries=0"]
-    argv = [sys.executable, "-m", "sphinx", *options, str(DOCS), str(tmp_path)]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
