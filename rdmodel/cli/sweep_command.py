@@ -17,13 +17,11 @@ from rdmodel.cli.text_sweep import format_sweep
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.default import default_gpu
+from rdmodel.gpu.overrides import LIST_KEYS
 from rdmodel.model.options import Options
 from rdmodel.plots.charts import check_path
 from rdmodel.plots.save_figure import save_figure
 from rdmodel.sweeps.sweep import sweep
-
-MASKS_KEY = "l1.index.masks"
-"""Field of the GPU whose value contains commas, so that a comma does not mean several values."""
 
 OPTION_DEFAULTS: dict[str, Any] = {
     "seed": 0,
@@ -88,7 +86,7 @@ def _grid(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _is_list(name: str, text: str) -> bool:
-    return "," in text and name != MASKS_KEY
+    return "," in text and name not in LIST_KEYS
 
 
 def _engine_options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -11,12 +11,23 @@ from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, GPU_TABLES, gpu_from_dict
 from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction
-from rdmodel.policies.index import index_to_dict
 
 SIZE_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
 """Suffixes of whole numbers, with the factors that they mean."""
 
-NAME_KEYS = ("name", "architecture", "l1.allocate", "l1.stores", "l1.dlcm", "core.sched", "l2.index")
+LIST_KEYS = ("l1.index.masks", "l1.index.table", "l1.carveouts")
+"""Fields whose value is a list, written with commas."""
+
+NAME_KEYS = (
+    "name",
+    "architecture",
+    "l1.allocate",
+    "l1.stores",
+    "l1.dlcm",
+    "core.sched",
+    "l2.index",
+    "l1.index.function",
+)
 """Keys whose values are names and not numbers."""
 
 LINE_KEYS = ("l1.sector", "l2.sector", "l2.fetch")
@@ -53,6 +64,7 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
     fields, `calibrated` becomes None unless it is assigned, too. Raises a `ConfigError` that names the key.
     """
     plain = gpu.to_dict()
+    plain["l1"]["index"] = _index(gpu.l1.index)
     known = override_keys()
     # Sorted, the index function precedes its parameters.
     for key in sorted(assignments):
@@ -153,7 +165,7 @@ def _parse(key: str, value: Any) -> Any:
         return None
     if not isinstance(value, str) or key in NAME_KEYS:
         return value
-    if key in ("l1.index.masks", "l1.carveouts"):
+    if key in LIST_KEYS:
         return [parse_size(number, key) for number in value.split(",") if number]
     if key == "l1.caches":
         return [] if value == "none" else value.split(",")
@@ -170,7 +182,8 @@ def _parse(key: str, value: Any) -> Any:
 
 def _index(value: Any) -> dict[str, Any]:
     if isinstance(value, IndexFunction):
-        return index_to_dict(value)
+        parameters = {name: getattr(value, name) for name in _fields(value)}
+        return {"name": value.name, **{name: found for name, found in parameters.items() if found is not None}}
     if not isinstance(value, str):
         raise ConfigError(f"l1.index={value!r}: must be an index function or the name of one")
     return {"name": value}

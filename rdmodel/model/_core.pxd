@@ -177,6 +177,7 @@ cdef class Core:
     cdef int64_t known, line_capacity
     cdef LineTable table
     cdef Index index
+    cdef object index_code
     # Sets, the shadow cache, and exact distances if `track`.
     cdef Recency* recency             # [sets]
     cdef Recency shadow

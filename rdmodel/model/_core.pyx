@@ -26,7 +26,7 @@ from rdmodel.model._warp cimport (
     warp_primed,
 )
 from rdmodel.structures._calendar cimport calendar_free, calendar_init
-from rdmodel.structures._index cimport index_read, set_of
+from rdmodel.structures._index cimport INDEX_CALL, index_read, set_of
 from rdmodel.structures._lru cimport NONE, recency_init
 from rdmodel.structures._memory cimport grow
 
@@ -55,6 +55,7 @@ cdef class Core:
     ):
         assert self.warp == NULL, "a core is set up once"
         index_read(&self.index, index)
+        self.index_code = index
         self.sets = sets
         self.ways = ways
         self.shadow_lines = sets * ways
@@ -195,6 +196,8 @@ cdef class Core:
                 )
             if failed:
                 raise MemoryError
+            if self.index.kind == INDEX_CALL:
+                self.index_code.call.check()
             if self.sectored:
                 for i in range(used):
                     w.masks[w.used + i] = masks[i]

@@ -7,11 +7,14 @@ from rdmodel.policies.ccws import CCWS as CCWS
 from rdmodel.policies.dwt_cs import DWTCS as DWTCS
 from rdmodel.policies.index import ADDRESS_BITS as ADDRESS_BITS
 from rdmodel.policies.index import INDEX_FUNCTIONS as INDEX_FUNCTIONS
+from rdmodel.policies.index import KIND_CALL as KIND_CALL
 from rdmodel.policies.index import KIND_DISPLACEMENT as KIND_DISPLACEMENT
 from rdmodel.policies.index import KIND_LINEAR as KIND_LINEAR
 from rdmodel.policies.index import KIND_MODULO as KIND_MODULO
+from rdmodel.policies.index import KIND_TABLE as KIND_TABLE
 from rdmodel.policies.index import BXor as BXor
 from rdmodel.policies.index import Fermi as Fermi
+from rdmodel.policies.index import Function as Function
 from rdmodel.policies.index import Fup as Fup
 from rdmodel.policies.index import IndexCode as IndexCode
 from rdmodel.policies.index import IndexFunction as IndexFunction
@@ -20,6 +23,7 @@ from rdmodel.policies.index import Masks as Masks
 from rdmodel.policies.index import PDisp as PDisp
 from rdmodel.policies.index import PMod as PMod
 from rdmodel.policies.index import Pric as Pric
+from rdmodel.policies.index import Table as Table
 from rdmodel.policies.index import evaluate as evaluate
 from rdmodel.policies.index import index_function as index_function
 from rdmodel.policies.index import largest_prime as largest_prime

@@ -1,15 +1,16 @@
 """Define the index functions, frozen values that map a line of a cache to its set.
 
-Every function except those with a prime modulus (`Fup` in part) is linear over GF(2): bit j of the set is the
-parity of ``line & mask_j``. A function is *compiled* for a cache geometry into an `IndexCode` of plain numbers.
-The compiled cores evaluate it, and `evaluate` does so in NumPy. `line` is always the byte address divided by the
-line size.
+Every function except those with a prime modulus (`Fup` in part), tables and functions of Python is linear over GF(2):
+bit j of the set is the parity of ``line & mask_j``. A function is *compiled* for a cache geometry into an `IndexCode`
+of plain numbers. The compiled cores evaluate it, and `evaluate` does so in NumPy. `line` is always the byte address
+divided by the line size.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
@@ -26,7 +27,61 @@ ADDRESS_BITS = 63
 KIND_LINEAR = 0
 KIND_MODULO = 1
 KIND_DISPLACEMENT = 2
+KIND_TABLE = 3
+KIND_CALL = 4
 """Kinds of an `IndexCode`; its table defines them."""
+
+MAX_INDEX_ENTRIES = 1 << 24
+"""Most entries of the table of an index function: 128 MB."""
+
+
+class CheckedCall:
+    """A function of the user that maps a line to its set, made safe for compiled code: it raises nothing.
+
+    After an error it returns set 0. `check` raises the first error.
+    """
+
+    __slots__ = ("_error", "_function", "_sets")
+
+    def __init__(self, function: Callable[[int], int], sets: int) -> None:
+        self._function, self._sets = function, sets
+        self._error: BaseException | None = None
+
+    def __call__(self, line: int) -> int:
+        """Return the set of a line."""
+        try:
+            return self._checked(line)
+        except BaseException as error:
+            self._error = self._error or error
+            return 0
+
+    def _checked(self, line: int) -> int:
+        name = function_name(self._function)
+        try:
+            found = self._function(line)
+        except Exception as error:
+            raise ConfigError(f"index='function': {name}({line}) raised {type(error).__name__}: {error}") from error
+        try:
+            number = operator.index(found)
+        except TypeError:
+            number = -1
+        if not 0 <= number < self._sets:
+            raise ConfigError(
+                f"index='function': {name}({line}) returned {found!r:.40}; must be a whole number from 0 to "
+                f"{self._sets - 1}, the last set of the cache"
+            )
+        return number
+
+    def check(self) -> None:
+        """Raise the first error of a call."""
+        if self._error is not None:
+            raise self._error
+
+
+def function_name(function: Callable[[int], int]) -> str:
+    """Return the name of a function of the user, for messages and results."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', None) or '?'}.{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +95,8 @@ class IndexCode:
                              ``(line >> shift & fold_mask) % modulus`` where `modulus` is not 0
     1, `KIND_MODULO`         ``line % modulus``
     2, `KIND_DISPLACEMENT`   ``(factor * ((line >> shift) % modulus) + (line & (1 << shift) - 1)) % modulus``
+    3, `KIND_TABLE`          entry ``(line >> shift) % entries`` of `table`, int64 values as bytes
+    4, `KIND_CALL`           ``call(line)``, once per line
     =======================  =================================================================================
 
     Fields that a kind does not name are 0 or empty. `factor` is below 2^16 and `modulus` at most `sets`, so
@@ -53,6 +110,12 @@ class IndexCode:
     factor: int = 0
     shift: int = 0
     fold_mask: int = 0
+    table: bytes = b""
+    call: CheckedCall | None = None
+
+    def entries(self) -> NDArray[np.int64]:
+        """Return the sets in the table."""
+        return np.frombuffer(self.table, dtype=np.int64)
 
 
 class IndexFunction:
@@ -60,6 +123,8 @@ class IndexFunction:
 
     __slots__ = ()
     name: ClassVar[str]
+    is_plain: ClassVar[bool] = True
+    """Whether name and parameters describe the function, so that results can be stored and found again."""
 
     def compile(self, sets: int, line_size: int) -> IndexCode:
         """Return the function for `sets` sets of `line_size`-byte lines; `ConfigError` where undefined."""
@@ -230,8 +295,56 @@ class Masks(IndexFunction):
         return IndexCode(KIND_LINEAR, sets, tuple(_whole("masks", mask, 1, limit) for mask in self.masks))
 
 
+@dataclass(frozen=True, slots=True)
+class Table(IndexFunction):
+    """A table of the user: the set is entry ``(line >> shift) % entries`` of `table`.
+
+    `table` is any sequence or array of at most `MAX_INDEX_ENTRIES` sets.
+    """
+
+    table: tuple[int, ...]
+    shift: int = 0
+    name: ClassVar[str] = "table"
+
+    def __post_init__(self) -> None:
+        """Store any sequence or array as a tuple, so that the value is hashable."""
+        found = self.table.tolist() if isinstance(self.table, np.ndarray) else self.table
+        if isinstance(found, str) or not isinstance(found, Sequence):
+            raise ConfigError(f"table={self.table!r:.60}: must be a sequence or an array of sets")
+        object.__setattr__(self, "table", tuple(found))
+
+    def compile(self, sets: int, line_size: int) -> IndexCode:
+        """See `IndexFunction.compile`."""
+        if not 0 < len(self.table) <= MAX_INDEX_ENTRIES:
+            raise ConfigError(f"table: has {len(self.table):,} entries; must have 1 to {MAX_INDEX_ENTRIES:,}")
+        entries = np.array([_whole("table", entry, 0, sets) for entry in self.table], dtype=np.int64)
+        shift = _whole("shift", self.shift, 0, ADDRESS_BITS)
+        return IndexCode(KIND_TABLE, sets, shift=shift, table=entries.tobytes())
+
+
+@dataclass(frozen=True, slots=True)
+class Function(IndexFunction):
+    """A Python function of the user, which maps a line to its set and is called once per line."""
+
+    function: Callable[[int], int]
+    name: ClassVar[str] = "function"
+    is_plain: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Check that there is something to call."""
+        if not callable(self.function):
+            raise ConfigError(
+                f"function={self.function!r:.60}: must be a Python function of a line, which returns its set; files "
+                "and command lines cannot name one"
+            )
+
+    def compile(self, sets: int, line_size: int) -> IndexCode:
+        """See `IndexFunction.compile`."""
+        return IndexCode(KIND_CALL, sets, call=CheckedCall(self.function, sets))
+
+
 INDEX_FUNCTIONS: dict[str, type[IndexFunction]] = {
-    cls.name: cls for cls in (Linear, Fermi, BXor, Pric, Fup, PMod, PDisp, Masks)
+    cls.name: cls for cls in (Linear, Fermi, BXor, Pric, Fup, PMod, PDisp, Masks, Table, Function)
 }
 """All index functions by name."""
 
@@ -285,13 +398,25 @@ def compile_index(index: IndexFunction, sets: int, line_size: int) -> IndexCode:
         # The xor of the masks' bits and of the remainder has as many bits as the larger of both.
         reached = max(1 << len(code.masks), 1 << max(0, code.modulus - 1).bit_length())
         sound = reached <= sets
+    elif code.kind == KIND_TABLE:
+        sound = _holds_sets(code, sets)
+    elif code.kind == KIND_CALL:
+        sound = isinstance(code.call, CheckedCall)
     else:
         sound = 1 <= code.modulus <= sets and (code.kind == KIND_MODULO or code.factor < 1 << 16)
-    if code.sets != sets or code.kind > KIND_DISPLACEMENT or code.shift >= ADDRESS_BITS or not sound:
+    if code.sets != sets or code.kind > KIND_CALL or code.shift >= ADDRESS_BITS or not sound:
         raise ConfigError(
             f"index={index.name!r}: compile returned {code}, which can leave the {sets} sets of the cache"
         )
     return code
+
+
+def _holds_sets(code: IndexCode, sets: int) -> bool:
+    """Return whether the table of an `IndexCode` has entries, all of them sets of the cache."""
+    if not isinstance(code.table, bytes) or not code.table or len(code.table) % 8:
+        return False
+    entries = code.entries()
+    return bool(entries.min() >= 0 and entries.max() < sets)
 
 
 def index_to_dict(index: IndexFunction) -> dict[str, Any]:
@@ -301,7 +426,13 @@ def index_to_dict(index: IndexFunction) -> dict[str, Any]:
         for f in fields(index)  # type: ignore[arg-type]
         if getattr(index, f.name) is not None
     }
-    return {"name": index.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in parameters.items()}}
+    return {"name": index.name, **{name: _plain(value) for name, value in parameters.items()}}
+
+
+def _plain(value: Any) -> Any:
+    if callable(value):
+        return function_name(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def evaluate(code: IndexCode, lines: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -311,6 +442,13 @@ def evaluate(code: IndexCode, lines: NDArray[np.int64]) -> NDArray[np.int64]:
     if code.kind == KIND_DISPLACEMENT:
         low = lines & ((1 << code.shift) - 1)
         return (code.factor * ((lines >> code.shift) % code.modulus) + low) % code.modulus
+    if code.kind == KIND_TABLE:
+        entries = code.entries()
+        return np.take(entries, (lines >> code.shift) % len(entries))
+    if code.call is not None:
+        found = np.array([code.call(line) for line in lines.ravel().tolist()], dtype=np.int64)
+        code.call.check()
+        return found.reshape(lines.shape)
     result = np.zeros_like(lines)
     for j, mask in enumerate(code.masks):
         result |= (np.bitwise_count(lines & mask).astype(np.int64) & 1) << j

@@ -22,7 +22,7 @@ from rdmodel.simulator._network cimport REQUEST_BYTES as C_REQUEST_BYTES
 from rdmodel.simulator._patterns cimport patterns_end, patterns_free, patterns_init
 from rdmodel.simulator._period cimport period_end, period_over
 from rdmodel.simulator._victims cimport victims_begin, victims_free
-from rdmodel.structures._index cimport index_read
+from rdmodel.structures._index cimport INDEX_CALL, index_read
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport Ring, ring_first, ring_free, ring_pop
 
@@ -57,6 +57,8 @@ cdef class Machine(Inspection):
     cdef int64_t resident             # blocks
     cdef bint filling, any_wanted
     cdef bint periodic                # some policy looks back on periods
+
+    cdef object index_code
 
     def __init__(
         self, *, int64_t sms, int64_t slots, int64_t block_warps, int64_t max_lines, core, l1, index, crossbar, l2,
@@ -110,6 +112,7 @@ cdef class Machine(Inspection):
             if cache_init(&sm.cache, l1["sets"], l1["ways"], l1["sets"] * l1["ways"]) < 0:
                 raise MemoryError
             index_read(&sm.cache.index, index)
+            self.index_code = index
             sm.cache.interleave = 1
             sm.cache.spread.bits = 0
             sm.cache.sectored = sm.cache.flying = self.sectored
@@ -275,6 +278,8 @@ cdef class Machine(Inspection):
         if used > 0:
             if cache_intern(&m.cache, &lines[0], used, w.ids + w.used) < 0:
                 raise MemoryError
+            if m.cache.index.kind == INDEX_CALL:
+                self.index_code.call.check()
             if self.recording:
                 assert masks is not None and used <= masks.shape[0]
                 memcpy(w.masks + w.used, &masks[0], <size_t> used * sizeof(uint32_t))

@@ -322,9 +322,14 @@ class _SweepRun:
                 task.subject.needed.update(blocks)
 
     def _question(self, task: _Task) -> dict[str, Any] | None:
-        """Return the question of a task, which determines its result; None if its blocks cannot be read."""
+        """Return the question of a task, which determines its result.
+
+        None if its blocks cannot be read, or if the set of a line depends on code that a question cannot tell.
+        """
         assert task.gpu is not None
         trace = task.subject.trace
+        if not task.gpu.l1.index.is_plain:
+            return None
         try:
             blocks = task.subject.fingerprint(needed_blocks(self._engine, trace, task.gpu, task.point.options))
         except RdmodelError:

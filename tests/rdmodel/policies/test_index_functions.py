@@ -38,6 +38,10 @@ FIGURE_7 = {
 DEGREE_5 = (37, 41, 47, 55, 59, 61)  # section 4.3: all irreducible polynomials of degree 5
 
 
+# Of the functions that need them.
+PARAMETERS = {"masks": {"masks": (1, 2)}, "table": {"table": (1, 0)}, "function": {"function": abs}}
+
+
 # --- scalar twins, written from the definitions ---
 
 
@@ -140,7 +144,7 @@ def test_masks_take_parities(lines, masks):
     assert sets_of(policies.Masks(tuple(masks)), lines, 1 << len(masks)) == expected
 
 
-@pytest.mark.parametrize("name", [name for name in policies.INDEX_FUNCTIONS if name not in ("fermi", "masks")])
+@pytest.mark.parametrize("name", [name for name in policies.INDEX_FUNCTIONS if name not in ("fermi", *PARAMETERS)])
 @given(lines=LINES, sets=SETS.filter(lambda sets: sets >= 4))
 def test_every_set_is_one_of_the_sets(name, lines, sets):
     assert all(0 <= s < sets for s in sets_of(policies.index_function(name), lines, sets))
@@ -299,8 +303,7 @@ def test_index_function_by_name_explains_what_is_wrong(name, parameters, message
 
 def test_index_function_by_name_builds_every_function():
     for name in policies.INDEX_FUNCTIONS:
-        parameters = {"masks": (1, 2)} if name == "masks" else {}
-        assert policies.index_function(name, **parameters).name == name
+        assert policies.index_function(name, **PARAMETERS.get(name, {})).name == name
 
 
 def test_evaluating_keeps_the_shape():

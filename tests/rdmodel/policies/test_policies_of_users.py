@@ -59,6 +59,15 @@ BITS = (1, 2, 4, 8, 16)
         (Returning(code(kind=1)), "which can leave the 32 sets"),
         (Returning(code(kind=2, modulus=31, factor=1 << 16)), "which can leave the 32 sets"),
         (Returning(code(kind=3)), "which can leave the 32 sets"),
+        (Returning(code(kind=3, table=b"1234567")), "which can leave the 32 sets"),
+        (Returning(code(kind=3, table=(32).to_bytes(8, "little"))), "which can leave the 32 sets"),
+        (Returning(code(kind=4)), "which can leave the 32 sets"),
+        (Returning(code(kind=4, call=abs)), "which can leave the 32 sets"),
+        (Returning(code(kind=5)), "which can leave the 32 sets"),
+        (policies.Table((0, 32)), "table=32: must be a whole number from 0 to 31"),
+        (policies.Table((0, 1.5)), "table=1.5: must be a whole number from 0 to 31"),
+        (policies.Table(()), "table: has 0 entries; must have 1 to 16,777,216"),
+        (policies.Table((0, 1), shift=63), "shift=63: must be a whole number from 0 to 62"),
     ],
 )
 def test_an_index_function_of_the_user_is_checked_before_a_core_runs_it(index, message):
