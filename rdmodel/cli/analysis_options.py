@@ -53,6 +53,7 @@ def add_contest(parser: Parser) -> None:
     group.add_argument("--list", action="store_true", help="list all policies and combinations, one line each")
     add_jobs(group, "processes")
     add_plot(group, "draw the relative IPC as a bar chart")
+    add_cache(parser)
 
 
 def add_comparison(parser: Parser) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import nullcontext
 from typing import Any
 
+from rdmodel.answers.store import Answers
 from rdmodel.cli import text_contest
 from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
-from rdmodel.cli.output import print_csv, print_json, print_text
+from rdmodel.cli.output import print_csv, print_json, print_note, print_text
 from rdmodel.cli.progress_line import bar_progress
 from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.contests.contest import Contest, contest
@@ -63,14 +64,19 @@ def _contest(arguments: argparse.Namespace) -> None:
     def keep(result: Contest) -> None:
         finished[:] = [result]
 
-    try:
-        with bar_progress("runs") as bar:
-            options = simulation_options(arguments)
-            run = partial(contest, n_jobs=arguments.jobs, jitter=arguments.jitter, progress=bar, so_far=keep)
-            run(_traces(arguments), wanted, gpu, **options)
-    finally:
-        if finished:
-            _print(arguments, finished[0])
+    with nullcontext() if arguments.no_cache else Answers(arguments.cache) as answers:
+        try:
+            with bar_progress("runs") as bar:
+                options = simulation_options(arguments)
+                shared = {"n_jobs": arguments.jobs, "jitter": arguments.jitter, "answers": answers}
+                keep(contest(_traces(arguments), wanted, gpu, progress=bar, so_far=keep, **shared, **options))
+        finally:
+            if finished and finished[0].simulations:
+                _print(arguments, finished[0])
+            if finished and finished[0].kept:
+                print_note(f"{finished[0].kept:,} runs were taken from the answers file")
+            if answers is not None and answers.trouble is not None:
+                print_note(answers.trouble)
 
 
 def _traces(arguments: argparse.Namespace) -> Iterator[Trace]:

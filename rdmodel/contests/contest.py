@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from math import exp, log
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from rdmodel import presets
+from rdmodel.answers.store import Answers
 from rdmodel.common.axes import draw_groups, given_or_new, nothing_to_draw
 from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.intervals import student_quantile
 from rdmodel.common.presentation import Presented
 from rdmodel.common.progress import Progress
 from rdmodel.contests.defaults import default_combinations
+from rdmodel.contests.kept_runs import KeptRuns, RunArguments
 from rdmodel.errors import ConfigError, suggestion
 from rdmodel.execution.processes import make_picklable, run_in_processes
 from rdmodel.execution.shipping import Shipment, open_shipment, pack_trace
@@ -45,13 +49,15 @@ class Contest(Presented):
 
     `simulations` holds for each kernel its runs by the combination's name, in the order of `combinations`, and
     `variants` the runs with other latencies and addresses, by name and number, from 1 up to `jitter` - 1. Runs are
-    missing only from the contests that `contest` passes to `so_far`.
+    missing only from the contests that `contest` passes to `so_far`. `kept` is the number of runs that were taken from
+    an answers file.
     """
 
     combinations: tuple[Combination, ...]
     simulations: tuple[Mapping[str, Simulation], ...]
     variants: tuple[Mapping[str, Mapping[int, Simulation]], ...] = ()
     jitter: int = 1
+    kept: int = field(default=0, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -230,6 +236,7 @@ def contest(
     check: bool = False,
     progress: Progress | None = None,
     so_far: Callable[[Contest], None] | None = None,
+    answers: Answers | str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Contest:
     """Simulate every kernel under every combination of policies, and without policies.
@@ -258,7 +265,11 @@ def contest(
     progress : callable, optional
         Called after each run with the number of finished runs and the number of runs in all.
     so_far : callable, optional
-        Called after each run with a `Contest` of the finished runs.
+        Called after each run with a `Contest` of the finished runs; first with those that `answers` has, if any.
+    answers : Answers, str or path, optional
+        Answers file that stores each run when it finishes, and from which runs are taken that it has: the same
+        contest goes on where it was interrupted. Its questions contain the blocks of the kernels, which are read once
+        before the first run.
     **options
         Fields of `SimulationOptions` except `policies`.
 
@@ -286,32 +297,42 @@ def contest(
         for variant in range(jitter)
         for entry in sorted(entries, key=_run_order)
     ]
-    token, packed = uuid4().hex, kernels if n_jobs == 1 else [pack_trace(trace) for trace in kernels]
-    runs = [
-        (
-            kernel,
-            entry.name,
-            variant,
-            f"{token}:{kernel}",
-            packed[kernel],
-            (gpus[entry.name], seed, check, {**options, "policies": entry.policies}),
-        )
-        for kernel, entry, variant in order
-    ]
+    arguments: dict[str, RunArguments] = {
+        entry.name: (gpus[entry.name], seed, check, {**options, "policies": entry.policies}) for entry in entries
+    }
     simulations: list[dict[str, dict[int, Simulation]]] = [{entry.name: {} for entry in entries} for _ in kernels]
-    result = _so_far(entries, simulations, jitter)
-    finished = _run_all(runs, n_jobs)
-    try:
-        for done, (kernel, name, variant, simulation) in enumerate(finished, 1):
-            simulations[kernel][name][variant] = simulation
-            result = _so_far(entries, simulations, jitter)
-            if progress is not None:
-                progress(done, len(runs))
-            if so_far is not None:
-                so_far(result)
-    except BaseException as error:
-        # Throwing the error into the generator makes joblib end its processes at once; abandoning it gives a warning.
-        finished.throw(error)
+    with nullcontext(answers) if answers is None or isinstance(answers, Answers) else Answers(answers) as store:
+        kept = KeptRuns(store, kernels)
+        left = []
+        for kernel, entry, variant in order:
+            found = kept.find(kernel, variant, arguments[entry.name])
+            if found is None:
+                left.append((kernel, entry.name, variant))
+            else:
+                simulations[kernel][entry.name][variant] = found
+        taken = len(order) - len(left)
+        token, packed = uuid4().hex, kernels if n_jobs == 1 else [pack_trace(trace) for trace in kernels]
+        runs = [
+            (kernel, name, variant, f"{token}:{kernel}", packed[kernel], arguments[name])
+            for kernel, name, variant in left
+        ]
+        result = _so_far(entries, simulations, jitter, taken)
+        if taken and so_far is not None:
+            so_far(result)
+        finished = _run_all(runs, n_jobs)
+        try:
+            for done, (kernel, name, variant, simulation) in enumerate(finished, taken + 1):
+                simulations[kernel][name][variant] = simulation
+                kept.store(kernel, variant, arguments[name], simulation)
+                result = _so_far(entries, simulations, jitter, taken)
+                if progress is not None:
+                    progress(done, len(order))
+                if so_far is not None:
+                    so_far(result)
+        except BaseException as error:
+            # Throwing the error into the generator makes joblib end its processes at once; abandoning it gives a
+            # warning.
+            finished.throw(error)
     return result
 
 
@@ -348,7 +369,6 @@ def _kernels(traces: Trace | Iterable[Trace], gpu: GPU) -> list[Trace]:
 
 # ---- runs
 
-RunArguments = tuple[GPU, int, bool, Mapping[str, Any]]
 ContestRun = tuple[int, str, int, str, Shipment, RunArguments]
 """Numbers of a kernel and a variant, the name of a combination between them, a trace with its token, and arguments."""
 
@@ -362,7 +382,10 @@ def _run_order(entry: Combination) -> int:
 
 
 def _so_far(
-    entries: tuple[Combination, ...], simulations: Iterable[Mapping[str, Mapping[int, Simulation]]], jitter: int
+    entries: tuple[Combination, ...],
+    simulations: Iterable[Mapping[str, Mapping[int, Simulation]]],
+    jitter: int,
+    kept: int,
 ) -> Contest:
     """Return the contest of the kernels that have runs without changes."""
     begun = [by_name for by_name in simulations if any(0 in runs for runs in by_name.values())]
@@ -375,6 +398,7 @@ def _so_far(
         simulations=tuple({name: runs[0] for name, runs in by_name.items() if 0 in runs} for by_name in begun),
         variants=tuple(varied) if jitter > 1 else (),
         jitter=jitter,
+        kept=kept,
     )
 
 

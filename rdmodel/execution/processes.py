@@ -106,6 +106,8 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
     With another backend of joblib (`joblib.parallel_config`), its workers run the calls, and it decides about their
     memory and their end.
     """
+    if not runs:
+        return
     from joblib import Parallel, delayed
 
     if n_jobs != 1 and not has_own_processes():

@@ -1,13 +1,12 @@
 """Run one point of a sweep, here or in a worker process.
 
-A point is validated before any block is read, and its result is converted to and from its cached form.
+A point is validated before any block is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import fields, replace
 from typing import Any
 
@@ -21,10 +20,6 @@ from rdmodel.gpu.config import GPU
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Options
 from rdmodel.model.predict import predict
-from rdmodel.results.describe import describe_trace
-from rdmodel.results.prediction import Prediction
-from rdmodel.results.serialization import from_record, to_record
-from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.simulate import simulate
 from rdmodel.sweeps.values import Result
 from rdmodel.trace import Trace, missing_block
@@ -128,37 +123,10 @@ def run_in_worker(
     return number, try_point(engine, open_shipment(token, packed), gpu, options)
 
 
-# ---- Cached results
+# ---- questions
 
 
 def non_default_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that differ from their defaults, so that naming a default in a grid changes no question."""
     defaults = {option.name: option.default for option in fields(Options)}
     return {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
-
-
-def result_to_record(result: Result, gpu: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result in its cached form: JSON without the trace and the GPU, which the question contains."""
-
-    def shorten(run: Result) -> Any:
-        omitted = {"trace": None} | ({"gpu": None} if run.config["gpu"] == gpu else {})
-        return replace(run, config={**run.config, **omitted})
-
-    if isinstance(result, Prediction):
-        result = replace(result, runs=tuple(map(shorten, result.runs)))
-    record: dict[str, Any] = to_record(shorten(result))
-    return record
-
-
-def result_from_record(engine: str, record: Mapping[str, Any], gpu: Mapping[str, Any], trace: Trace) -> Result | None:
-    """Return the result that `result_to_record` converted, or None if the record is not one of a result."""
-    try:
-        for run in (record, *record.get("runs", ())):
-            run["config"]["trace"] = describe_trace(trace)
-            if run["config"]["gpu"] is None:
-                run["config"]["gpu"] = deepcopy(gpu)
-        kind: Any = Simulation if engine == "simulate" else Prediction
-        result: Result = from_record(kind, record)
-    except (KeyError, TypeError, ValueError):
-        return None
-    return result

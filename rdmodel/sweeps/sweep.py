@@ -21,14 +21,15 @@ from rdmodel.execution.shipping import pack_trace
 from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU
 from rdmodel.results.describe import describe_trace
+from rdmodel.results.prediction import Prediction
+from rdmodel.results.records import result_from_record, result_to_record
+from rdmodel.results.simulation import Simulation
 from rdmodel.sweeps.grid import Engine, Point, grid_points, read_axes
 from rdmodel.sweeps.points import (
     check_point,
     must_materialise,
     needed_blocks,
     non_default_options,
-    result_from_record,
-    result_to_record,
     run_in_worker,
     try_point,
 )
@@ -270,7 +271,8 @@ class _SweepRun:
             record = place.get(question)
             if record is None:
                 continue
-            task.result = result_from_record(self._engine, record, self._plain(task.gpu), task.subject.trace)
+            kind: Any = Simulation if self._engine == "simulate" else Prediction
+            task.result = result_from_record(kind, record, self._plain(task.gpu), task.subject.trace)
             if task.result is not None:
                 self.kept += 1
                 if place is not self._answers:

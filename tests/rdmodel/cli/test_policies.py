@@ -159,6 +159,12 @@ def test_a_suite_is_run_at_its_sizes_and_can_be_cut(run, monkeypatch):
     assert {row["kernel"] for row in csv.DictReader(io.StringIO(out))} == {"gemm"}
 
 
+@pytest.fixture(autouse=True)
+def empty_answers_file(tmp_path, monkeypatch):
+    """Let every test run what another one has run."""
+    monkeypatch.setenv("RDMODEL_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.mark.parametrize("form", ["--json", "--csv", "--check"])
 @pytest.mark.parametrize(
     ("stop", "status", "said"),
@@ -211,7 +217,6 @@ def test_without_kernels_everything_is_listed_with_its_options_and_source(run):
     )
     assert list(table) == ["policy", *POLICIES, "index:NAME"]
     assert table["pcal"] == ["throttling", "tokens=best extra=2", "a baseline of Koo et al., section 6.4"]
-    plain = [name for name in INDEX_FUNCTIONS if name not in WITH_PARAMETERS]
     assert table["index:NAME"][1].split() == [
         name for name in INDEX_FUNCTIONS if name not in ("masks", "table", "function")
     ]
@@ -440,3 +445,14 @@ def test_asking_for_help_loads_no_numpy_and_other_commands_no_joblib():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "False\nFalse\n"
+
+
+def test_a_second_contest_takes_its_runs_from_the_answers_file(run, tmp_path):
+    words = ["policies", "atax.1", "--param", "NX=64", "--param", "NY=64", "--gpu", "gtx470-16k", "--policies", "pd"]
+    file = ["--cache", str(tmp_path / "runs.sqlite")]
+    first, second, third = run(*words, *file), run(*words, *file), run(*words, "--no-cache")
+    assert first[0] == second[0] == third[0] == 0
+    assert (first[2], third[2]) == ("", "")
+    assert second[2] == "rdmodel: 2 runs were taken from the answers file\n"
+    tables = [re.sub(r"[\d.]+ s of work", "", out) for _, out, _ in (first, second, third)]
+    assert tables[0] == tables[1] == tables[2]
