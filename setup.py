@@ -26,6 +26,7 @@ for package, names in {
         "_sectored_network",
         "_partitioned_network",
         "_loadstore",
+        "_plugins",
         "_admission",
         "_sectored_loadstore",
         "_reorder",
@@ -69,6 +70,7 @@ def extension(name: str, source: str, more_args: tuple[str, ...] = ()) -> Extens
     return Extension(
         name,
         [source],
+        include_dirs=["rdmodel/plugins"] if name.startswith("rdmodel.simulator.") else [],
         extra_compile_args=[*compile_args, *more_args],
         extra_link_args=link_args,
         define_macros=[] if CHECKED else [("CYTHON_WITHOUT_ASSERTIONS", "1")],

@@ -38,6 +38,7 @@ if __name__ == "__main__":
 from rdmodel.cli import main
 from rdmodel.cli.arguments import build_parser
 from rdmodel.cli.parser import Parser
+from rdmodel.policies.registry import LOADED
 from tracegen.kernel_library.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,13 +79,15 @@ def refresh(text: str, folder: Path | None = None) -> str:
     The sessions leave the files that they write in `folder`, or in none.
     """
     text = REGION.sub(lambda m: m[1] + GENERATED[m[2]]() + m[3], text)
-    # A page may declare kernels, which must not reach the next page. Nor must the user's answers file reach any page.
+    # A page may declare kernels and load policies, which must not reach the next page. Nor must the user's answers
+    # file reach any page.
     with (
         tempfile.TemporaryDirectory() as passing,
         tempfile.TemporaryDirectory() as cache,
         patch.dict(os.environ, RDMODEL_CACHE=cache),
         chdir(folder or passing),
         patch.dict(REGISTRY),
+        patch.dict(LOADED),
     ):
         names: dict[str, Any] = {"__name__": "__main__"}
 

@@ -40,6 +40,9 @@ WRITABLE_FORMATS = ("native", "parquet", "trc", "accelsim")
 SHELLS = ("bash", "zsh", "fish")
 """Shells for which there is a completion script."""
 
+PLUGIN_ACTIONS = ("build", "show", "include")
+"""What ``plugin`` does."""
+
 SOURCE_HELP = "name of a kernel, a trace, recording, .cu, .ptx, .toml or .json file, or - for a trace from stdin"
 """Help text of every source argument."""
 
@@ -328,6 +331,18 @@ def _completion(parser: Parser) -> None:
     add_option(parser, "shell", help="shell that reads the script", **choice("shell", SHELLS))
 
 
+def _plugin(parser: Parser) -> None:
+    add_option(
+        parser,
+        "action",
+        help="build a policy from its source, show one that has been built, or print the folder of rdmodel_policy.h",
+        **choice("action", PLUGIN_ACTIONS),
+    )
+    add_option(parser, "file", nargs="?", metavar="FILE", help="source (.c, .cpp, .pyx) or library of a policy")
+    add_option(parser, "-o", "--output", metavar="FILE", help="library to write", default_text="the source with .so")
+    add_output(parser, json="one JSON object")
+
+
 def _record(parser: Parser) -> None:
     add_option(
         parser,
@@ -392,6 +407,7 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
         _gpus,
         "List the preset GPUs, print one GPU with all fields as TOML that --gpu reads, or describe a new one.",
     ),
+    "plugin": (_plugin, "Build a cache-management policy of your own from C, C++ or Cython, for the simulator."),
     "completion": (_completion, "Print a script with which a shell completes commands, options and their values."),
 }
 """Function that adds the options of each command, and the description of the command."""

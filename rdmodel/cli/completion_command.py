@@ -11,8 +11,8 @@ from rdmodel import presets
 from rdmodel.cli.arguments import build_parser
 from rdmodel.cli.parser import OneOf
 from rdmodel.errors import RdmodelError
-from rdmodel.policies import INDEX_FUNCTIONS, POLICIES
-from rdmodel.policies.combinations import COMBINATIONS
+from rdmodel.policies.index_registry import index_names
+from rdmodel.policies.registry import COMBINATIONS, policy_names
 from tracegen.kernel_library.registry import REGISTRY
 from tracegen.kernel_library.suites import TILED
 
@@ -56,9 +56,9 @@ def _describe(action: argparse.Action, shtab: Any) -> None:
     elif action.dest in GPU_ARGUMENTS:
         complete = _names_or_files("gpu", presets.names(), shtab)
     elif action.dest in POLICY_ARGUMENTS:
-        action.choices = [*POLICIES, *COMBINATIONS]
+        action.choices = [*policy_names(), *COMBINATIONS]
     elif action.dest == "index":
-        action.choices = list(INDEX_FUNCTIONS)
+        action.choices = index_names()
     elif action.metavar in FILE_METAVARS:
         complete = shtab.FILE
     elif action.metavar in FOLDER_METAVARS:

@@ -37,6 +37,7 @@ COMMAND_MODULES = {
     "nvcc": "record_command",
     "kernels": "kernels_command",
     "gpus": "gpus_command",
+    "plugin": "plugin_command",
     "completion": "completion_command",
 }
 """Module of `rdmodel.cli` with the function ``run_COMMAND`` of each command."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -12,9 +12,11 @@ from rdmodel.cli.text_simulation import format_found_values
 from rdmodel.cli.text_tables import format_gpu, format_kernel, format_sms, format_table
 from rdmodel.common.text import count, percent
 from rdmodel.contests.contest import Contest
-from rdmodel.policies import INDEX_FUNCTIONS, POLICIES, IndexFunction, Policy
-from rdmodel.policies.combinations import BASELINE, COMBINATIONS, INDEX_PREFIX
-from rdmodel.policies.registry import required_options
+from rdmodel.errors import ConfigError
+from rdmodel.policies import IndexFunction, Policy
+from rdmodel.policies.combinations import INDEX_PREFIX
+from rdmodel.policies.index_registry import find_index_function, index_names
+from rdmodel.policies.registry import BASELINE, COMBINATIONS, find_policy, policy_names, required_options
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.jitter import MOST_CYCLES
 
@@ -114,16 +116,19 @@ def _variants_legend(result: Contest) -> str:
 
 
 def policy_rows() -> list[dict[str, Any]]:
-    """Return every policy with its kind, options, defaults, description and source, as plain values."""
-    return [_row(cls, cls.name, cls.kind) for cls in POLICIES.values()]
+    """Return every policy with its kind, options, defaults, description and source, as plain values.
+
+    A policy of an installed package that cannot be loaded has the kind ``"broken"``, and the reason as description.
+    """
+    return [_found_row(name, find_policy, lambda cls: cls.kind) for name in policy_names()]
 
 
 def choice_rows() -> list[dict[str, Any]]:
     """Return every policy, index function and named combination as plain values."""
     indices = [
-        _row(cls, f"{INDEX_PREFIX}:{name}", "index")
-        for name, cls in INDEX_FUNCTIONS.items()
-        if not required_options(cls)
+        row
+        for name in index_names()
+        if not (row := _found_row(name, find_index_function, lambda cls: "index", f"{INDEX_PREFIX}:"))["required"]
     ]
     combinations = [
         {
@@ -147,11 +152,31 @@ def format_listing() -> str:
     """Return the policies with their options and sources, the index functions and the named combinations."""
     rows = [("policy", "kind", "options", "source")]
     rows += [(row["name"], row["kind"], _options(row), row["source"]) for row in policy_rows()]
-    functions = " ".join(name for name, cls in INDEX_FUNCTIONS.items() if not required_options(cls))
+    prefix = f"{INDEX_PREFIX}:"
+    functions = " ".join(row["name"].removeprefix(prefix) for row in choice_rows() if row["name"].startswith(prefix))
     rows.append((f"{INDEX_PREFIX}:NAME", "index", functions, ""))
     named = [("combination", "stands for")]
     named += [(name, text or NO_POLICIES) for name, text in COMBINATIONS.items()]
     return f"{format_table(rows)}\n\n{format_table(named)}"
+
+
+def _found_row(
+    name: str, find: Callable[[str], type[Any]], kind_of: Callable[[type[Any]], str], prefix: str = ""
+) -> dict[str, Any]:
+    """Return the row of a policy or an index function that `find` finds, or of the reason why it does not."""
+    try:
+        cls = find(name)
+    except ConfigError as error:
+        text = " ".join(str(error).split())
+        return {
+            "name": prefix + name,
+            "kind": "broken",
+            "required": [],
+            "defaults": {},
+            "description": text,
+            "source": "",
+        }
+    return _row(cls, prefix + name, kind_of(cls))
 
 
 def _row(cls: type[Policy | IndexFunction], name: str, kind: str) -> dict[str, Any]:

@@ -27,7 +27,8 @@ from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import IndexFunction, Policy, policy_of_kind
-from rdmodel.policies.combinations import BASELINE, Combination, CombinationLike, combination
+from rdmodel.policies.combinations import Combination, CombinationLike, combination
+from rdmodel.policies.registry import BASELINE
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.jitter import vary
 from rdmodel.simulator.options import configure

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rdmodel.policies import POLICIES
-from rdmodel.policies.combinations import COMBINATIONS, Combination, combination
-from rdmodel.policies.registry import required_options
+from rdmodel.policies.combinations import Combination, combination
+from rdmodel.policies.registry import COMBINATIONS, required_options
 
 SWEEP = "swl:best"
 """The default combination with static limits; `swl` has no default limit."""

@@ -11,6 +11,7 @@ from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, GPU_TABLES, gpu_from_dict
 from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction
+from rdmodel.policies.index_registry import find_index_function
 
 SIZE_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
 """Suffixes of whole numbers, with the factors that they mean."""
@@ -46,11 +47,14 @@ DERIVED_SOURCE = "follows from "
 """The start of the source of a number that other numbers decide."""
 
 
-def override_keys() -> list[str]:
-    """Return all keys of `override`: the fields of a GPU, nested ones dotted."""
+def override_keys(*more: type[IndexFunction]) -> list[str]:
+    """Return all keys of `override`: the fields of a GPU, nested ones dotted, with the parameters of index functions.
+
+    Those are the parameters of the index functions of this package, and of `more`.
+    """
     known = [name for name in _fields(GPU) if name not in (*GPU_TABLES, "sources")]
     known += [f"{group}.{name}" for group, cls in GPU_TABLES.items() for name in _fields(cls)]
-    parameters = {name for cls in INDEX_FUNCTIONS.values() for name in _fields(cls)}
+    parameters = {name for cls in (*INDEX_FUNCTIONS.values(), *more) for name in _fields(cls)}
     return known + [f"l1.index.{name}" for name in sorted(parameters)]
 
 
@@ -65,7 +69,9 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
     """
     plain = gpu.to_dict()
     plain["l1"]["index"] = _index(gpu.l1.index)
-    known = override_keys()
+    assigned = assignments.get("l1.index")
+    named = [find_index_function(assigned)] if isinstance(assigned, str) else []
+    known = override_keys(type(gpu.l1.index), *named)
     # Sorted, the index function precedes its parameters.
     for key in sorted(assignments):
         if key not in known:

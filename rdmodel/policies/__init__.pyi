@@ -4,6 +4,7 @@ from rdmodel.policies.base import Policy as Policy
 from rdmodel.policies.bypass_all import BypassAll as BypassAll
 from rdmodel.policies.bypass_on_stall import BypassOnStall as BypassOnStall
 from rdmodel.policies.ccws import CCWS as CCWS
+from rdmodel.policies.compiled import CompiledPolicy as CompiledPolicy
 from rdmodel.policies.dwt_cs import DWTCS as DWTCS
 from rdmodel.policies.index import ADDRESS_BITS as ADDRESS_BITS
 from rdmodel.policies.index import INDEX_FUNCTIONS as INDEX_FUNCTIONS
@@ -25,13 +26,16 @@ from rdmodel.policies.index import PMod as PMod
 from rdmodel.policies.index import Pric as Pric
 from rdmodel.policies.index import Table as Table
 from rdmodel.policies.index import evaluate as evaluate
-from rdmodel.policies.index import index_function as index_function
 from rdmodel.policies.index import largest_prime as largest_prime
+from rdmodel.policies.index_registry import find_index_function as find_index_function
+from rdmodel.policies.index_registry import index_function as index_function
 from rdmodel.policies.mrpb import MRPB as MRPB
 from rdmodel.policies.pcal import PCAL as PCAL
 from rdmodel.policies.pd import PD as PD
 from rdmodel.policies.registry import POLICIES as POLICIES
 from rdmodel.policies.registry import check_policies as check_policies
+from rdmodel.policies.registry import find_policy as find_policy
+from rdmodel.policies.registry import load_policy as load_policy
 from rdmodel.policies.registry import parse_policy as parse_policy
 from rdmodel.policies.registry import policy_of_kind as policy_of_kind
 from rdmodel.policies.relaunch import remember as remember

@@ -11,7 +11,7 @@ from rdmodel.errors import ConfigError
 
 Kind = Literal["throttling", "admission", "reordering"]
 
-Settings = Mapping[str, int | float | bool | str]
+Settings = Mapping[str, int | float | bool | str | tuple[float, ...]]
 """Settings of the compiled machine by name; -1 stands for unlimited."""
 
 BEST = "best"

@@ -8,24 +8,25 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rdmodel.errors import ConfigError, suggestion
+from rdmodel.plugins.entry_points import installed
 from rdmodel.policies.base import Policy, check_described
-from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction, index_function, index_to_dict
-from rdmodel.policies.registry import POLICIES, check_policies, parse_policy, policy_fields, policy_from_fields
-
-BASELINE = "none"
-"""The name of the combination without policies. A contest always runs it and compares the others with it."""
-
-COMBINATIONS: Mapping[str, str] = {
-    BASELINE: "",
-    "dwt-pric": "streaming-bypass+dwt-cs+index:pric",
-    "apcm-swl": "apcm+swl:best",
-}
-"""Combinations that have a name, with the texts that they stand for."""
+from rdmodel.policies.compiled import library_of
+from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction, index_to_dict
+from rdmodel.policies.index_registry import INDEX_GROUP, index_function, index_names
+from rdmodel.policies.registry import (
+    BASELINE,
+    COMBINATIONS,
+    check_policies,
+    parse_policy,
+    policy_fields,
+    policy_from_fields,
+    policy_names,
+)
 
 INDEX_PREFIX = "index"
 """Prefix of an index function in a text: ``index:pric``."""
 
-PLUS = re.compile(r"\+(?![0-9.])")
+PLUS = re.compile(r"\+(?![0-9]|\.[0-9])")
 """The sign that joins policies: any plus sign except that of a number."""
 
 COMMA = re.compile(r",(?![^:+=,]*=)")
@@ -144,7 +145,9 @@ def _parse_members(text: str) -> list[Policy | IndexFunction]:
             members += _parse_members(COMBINATIONS[part]) if COMBINATIONS[part] else []
         elif head in COMBINATIONS:
             raise ConfigError(f"combination {head!r}: takes no options")
-        elif part and head not in POLICIES and (hint := _suggested_name(head)):
+        elif part in installed(INDEX_GROUP) and head not in policy_names():
+            members.append(index_function(part))
+        elif part and library_of(part) is None and head not in policy_names() and (hint := _suggested_name(head)):
             raise ConfigError(f"unknown policy {head!r}{hint}")
         else:
             members.append(parse_policy(part))
@@ -152,5 +155,5 @@ def _parse_members(text: str) -> list[Policy | IndexFunction]:
 
 
 def _suggested_name(name: str) -> str:
-    known = [*POLICIES, *COMBINATIONS, f"{INDEX_PREFIX}:"]
-    return suggestion(name, known) or suggestion(name, INDEX_FUNCTIONS)
+    known = [*policy_names(), *COMBINATIONS, f"{INDEX_PREFIX}:"]
+    return suggestion(name, known) or suggestion(name, index_names())

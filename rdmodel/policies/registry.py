@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
+from os import PathLike
+from pathlib import Path
 from typing import Any, get_args
 
 from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, unknown
+from rdmodel.plugins.entry_points import Group, installed, load_installed
 from rdmodel.policies.abyp import ABYP
 from rdmodel.policies.apcm import APCM
 from rdmodel.policies.base import Kind, Policy, Settings, check_described
 from rdmodel.policies.bypass_all import BypassAll
 from rdmodel.policies.bypass_on_stall import BypassOnStall
 from rdmodel.policies.ccws import CCWS
+from rdmodel.policies.compiled import CompiledPolicy, compiled_policy, library_of
 from rdmodel.policies.dwt_cs import DWTCS
 from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction
 from rdmodel.policies.mrpb import MRPB
@@ -40,10 +44,78 @@ POLICIES: dict[str, type[Policy]] = {
         MRPB,
     )
 }
-"""All policies by name, in the order of listings."""
+"""The policies of this package by name, in the order of listings."""
+
+BASELINE = "none"
+"""The name of the combination without policies. A contest always runs it and compares the others with it."""
+
+COMBINATIONS: Mapping[str, str] = {
+    BASELINE: "",
+    "dwt-pric": "streaming-bypass+dwt-cs+index:pric",
+    "apcm-swl": "apcm+swl:best",
+}
+"""Combinations that have a name, with the texts that they stand for."""
 
 VALUE_WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": math.inf}
 """Option values that are written as words."""
+
+LOADED: dict[str, type[CompiledPolicy]] = {}
+"""The policies that `load_policy` has loaded in this process, by name; the last one of a name."""
+
+POLICY_GROUP: Group = "rdmodel.policies"
+"""The entry points by which packages offer policies: subclasses of `Policy`, or paths of compiled libraries."""
+
+
+def load_policy(path: str | PathLike[str]) -> type[CompiledPolicy]:
+    """Return the policy of a library, a class of its options; `find_policy` then knows its name.
+
+    The code of the library runs in this process: load only what you trust. Raises `ConfigError` if the library has no
+    sound table (``rdmodel_policy.h``), and if the policy has a name of this package.
+    """
+    cls = compiled_policy(Path(path))
+    taken: dict[str, Collection[str]] = {
+        "a policy": POLICIES,
+        "an index function": INDEX_FUNCTIONS,
+        "a combination": COMBINATIONS,
+    }
+    for kind, names in taken.items():
+        if cls.name in names:
+            raise ConfigError(f"{path}: name={cls.name!r}: is the name of {kind} of rdmodel; choose another")
+    LOADED[cls.name] = cls
+    return cls
+
+
+def find_policy(name: str) -> type[Policy]:
+    """Return the policy called `name`: one of `POLICIES`, of a loaded library, or of an installed package.
+
+    Raises `ConfigError` for an unknown name, with the near misses, and for a package that cannot give its policy.
+    """
+    if name in POLICIES:
+        return POLICIES[name]
+    if name in LOADED:
+        return LOADED[name]
+    if name in installed(POLICY_GROUP):
+        return _installed_policy(name)
+    raise ConfigError(unknown("policy", name, policy_names()))
+
+
+def policy_names() -> list[str]:
+    """Return the names of all policies that `find_policy` knows, those of this package first; load none of them."""
+    return list(dict.fromkeys([*POLICIES, *LOADED, *installed(POLICY_GROUP)]))
+
+
+def _installed_policy(name: str) -> type[Policy]:
+    found = load_installed(POLICY_GROUP, name)
+    made = load_policy(found) if isinstance(found, str | PathLike) else found
+    if not isinstance(made, type) or not issubclass(made, Policy):
+        raise ConfigError(
+            f"{POLICY_GROUP}: {name!r} is {found!r:.60}; must be a subclass of Policy, or the path of a library"
+        )
+    if getattr(made, "name", None) != name:
+        raise ConfigError(
+            f"{POLICY_GROUP}: {name!r} leads to a policy called {getattr(made, 'name', None)!r}; must be equal"
+        )
+    return made
 
 
 def required_options(cls: type[Policy | IndexFunction]) -> list[str]:
@@ -54,32 +126,45 @@ def required_options(cls: type[Policy | IndexFunction]) -> list[str]:
 def parse_policy(text: str) -> Policy:
     """Return the policy that a text names, ``NAME`` or ``NAME:OPTION=VALUE,OPTION=VALUE``.
 
-    Values are numbers, ``inf``, ``none``, ``true``, ``false`` and words; ``swl:best`` is ``swl:warps=best``. Raises
-    `ConfigError` for an unknown name or option, with the near misses, and for a value that is not allowed.
+    Values are numbers, ``inf``, ``none``, ``true``, ``false`` and words; ``swl:best`` is ``swl:warps=best``. In the
+    place of the name, the path of a compiled library can stand. Raises `ConfigError` for an unknown name or option,
+    with the near misses, and for a value that is not allowed.
 
     >>> parse_policy("mrpb:drain=longest,entries=inf")
     MRPB(signature='warp', drain='longest', flush=True, entries=None, latency=5, bypass='associativity')
     """
+    library = library_of(text)
+    if library is not None:
+        path, options = library
+        loaded = load_policy(path)
+        return _make_policy(loaded, {} if options is None else _parse_options(loaded.name, options))
     name, colon, rest = text.partition(":")
     if name in INDEX_FUNCTIONS:
         raise ConfigError(f"policy {name!r}: is an index function, which belongs to the GPU: l1.index={name}")
-    if name not in POLICIES:
-        raise ConfigError(unknown("policy", name, POLICIES))
+    cls = find_policy(name)
     if name == SWL.name and rest == "best":
         return SWL(warps="best")
-    return _make_policy(POLICIES[name], _parse_options(name, rest) if colon else {})
+    return _make_policy(cls, _parse_options(name, rest) if colon else {})
 
 
 def policy_fields(policy: Policy) -> dict[str, Any]:
-    """Return the name and the options of a policy as plain values."""
-    return {"name": policy.name, **asdict(policy)}  # type: ignore[call-overload]
+    """Return the name and the options of a policy as plain values, and the digest of its library if it has one."""
+    plain = {"name": policy.name, **asdict(policy)}  # type: ignore[call-overload]
+    return {**plain, "library": policy.digest} if isinstance(policy, CompiledPolicy) else plain
 
 
 def policy_from_fields(plain: Mapping[str, Any]) -> Policy:
     """Return the policy that `policy_fields` has described; raise `ConfigError` for any other mapping."""
     name = str(plain.get("name"))
-    options = ",".join(f"{option}={_value_text(value)}" for option, value in plain.items() if option != "name")
-    return parse_policy(f"{name}:{options}" if options else name)
+    options = {option: value for option, value in plain.items() if option not in ("name", "library")}
+    text = ",".join(f"{option}={_value_text(value)}" for option, value in options.items())
+    policy = parse_policy(f"{name}:{text}" if text else name)
+    digest = policy.digest if isinstance(policy, CompiledPolicy) else None
+    if plain.get("library") != digest:
+        raise ConfigError(
+            f"policy {name!r}: library={plain.get('library')!r}: this process has {digest!r} by that name"
+        )
+    return policy
 
 
 def check_policies(policies: Sequence[Any]) -> None:

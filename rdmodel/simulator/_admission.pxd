@@ -3,9 +3,9 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from rdmodel.simulator._loadstore cimport LoadStore
 from rdmodel.simulator._machine cimport Sm
 from rdmodel.simulator._period cimport Period
+from rdmodel.simulator._plugins cimport Plugins
 
 cdef enum:
     STALL = 0                 # a load that lacks a resource waits
@@ -13,7 +13,7 @@ cdef enum:
     BYPASS_ANY = 2            # it bypasses for want of any resource
 
 
-cdef class Admission(LoadStore):
+cdef class Admission(Plugins):
     cdef int on_stall
     cdef Period closing_period        # streaming-bypass
     cdef double max_missing_share

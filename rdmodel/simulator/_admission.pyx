@@ -1,21 +1,23 @@
 # See _admission.pxd for the subject.
-"""Simulate admission policies: `Admission`, on top of `LoadStore`."""
+"""Simulate admission policies: `Admission`, on top of `Plugins`."""
 
 from libc.stdint cimport int64_t
 
+from rdmodel.plugins.policy cimport RDMODEL_ABSENT, RDMODEL_BYPASS, RDMODEL_USE, RDMODEL_USE_PRESENT
 from rdmodel.simulator._cache cimport (
     DIRTY, GHOST, RESERVED, VALID, CacheLine, Note, cache_drop, cache_open_or_close, cache_give, cache_touch,
     cache_victim,
 )
 from rdmodel.simulator._issue cimport Warp
 from rdmodel.simulator._loadstore cimport (
-    ADMIT_ALL, ADMIT_BY_PATTERN, ADMIT_NONE, ADMIT_UNLESS_CLOSED, ADMIT_UNPROTECTED, ADMIT_USED, NO_WAY, PROTECTED,
-    WAY, LoadStore,
+    ADMIT_ALL, ADMIT_BY_PATTERN, ADMIT_BY_PLUGIN, ADMIT_NONE, ADMIT_UNLESS_CLOSED, ADMIT_UNPROTECTED, ADMIT_USED,
+    NO_WAY, PROTECTED, WAY,
 )
 from rdmodel.simulator._machine cimport BYPASSED, FAIL_LINE, FAILED, MISS, NO_MEMORY, WRITE, Sm
 from rdmodel.simulator._network cimport C_GO, C_MEMORY
 from rdmodel.simulator._patterns cimport STREAMING, patterns_protect, patterns_see
 from rdmodel.simulator._period cimport Period
+from rdmodel.simulator._plugins cimport ADMITTING, Plugins
 from rdmodel.simulator._victims cimport victims_put, victims_raise, victims_take
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._lru cimport NONE
@@ -23,18 +25,18 @@ from rdmodel.structures._ring cimport Item, ring_push
 
 ADMISSION_RULES = {
     "all": ADMIT_ALL, "no-load": ADMIT_NONE, "unless-closed": ADMIT_UNLESS_CLOSED, "unprotected": ADMIT_UNPROTECTED,
-    "used": ADMIT_USED, "by-pattern": ADMIT_BY_PATTERN,
+    "used": ADMIT_USED, "by-pattern": ADMIT_BY_PATTERN, "plugin": ADMIT_BY_PLUGIN,
 }
 STALL_RULES = {"none": STALL, "associativity": BYPASS_LINE, "all": BYPASS_ANY}
 
 
-cdef class Admission(LoadStore):
+cdef class Admission(Plugins):
     """Policies that let some loads bypass the L1, and protect some of its lines."""
 
     def _read_admission(
         self, *, rule="all", bypass="none", bint closing_slices=False, int64_t period=-1, double missing_share=0.0,
         int64_t distance=0, int64_t counters=0, int64_t max_unused=0, int64_t unused_threshold=0, int64_t loads=0,
-        int64_t tags=0, int64_t max_accesses=0, bint bypassing=False, bint protecting=False,
+        int64_t tags=0, int64_t max_accesses=0, bint bypassing=False, bint protecting=False, table=0, options=(),
     ):
         """Set the admission policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.admission = ADMISSION_RULES[rule]
@@ -52,13 +54,20 @@ cdef class Admission(LoadStore):
         self.max_accesses = max_accesses
         self.pattern_bypassing = bypassing
         self.pattern_protecting = protecting
+        self._plug(ADMITTING, table, options)
 
     cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         cdef CacheLine* l = &sm.cache.line[id]
         cdef bint absent = not l.flags & (VALID | RESERVED) and not self._in_flight(sm, id)
         cdef bint closed = sm.closed
-        cdef int outcome
-        if self.admission == ADMIT_NONE or closed or self._streams(sm, load):
+        cdef int outcome, present = RDMODEL_ABSENT, verdict = RDMODEL_USE
+        if self.plugged:
+            present = self._presence(sm, id)
+            verdict = self._ask_to_admit(sm, load, id, present)
+        if (
+            self.admission == ADMIT_NONE or closed or self._streams(sm, load) or verdict == RDMODEL_BYPASS
+            or absent and verdict == RDMODEL_USE_PRESENT
+        ):
             outcome = self._bypass(sm, load, id)
             if outcome == BYPASSED and closed and self._keep_tag(sm, load, id) < 0:
                 return NO_MEMORY
@@ -79,6 +88,8 @@ cdef class Admission(LoadStore):
             sm.cache.accesses[l.set] += 1
         if sm.cache.noted:
             self._note(sm, load, id, outcome, absent)
+        if self.plugged:
+            self._tell_loaded(sm, load, id, outcome, present)
         if self.scoring and absent:
             self._score(sm, load, id, t)
         sm.load[load].served += 1
@@ -101,6 +112,8 @@ cdef class Admission(LoadStore):
         if absent and outcome == MISS:
             n.uses = 1
             n.mark = NONE
+            n.pc = sm.load[load].pc
+            n.data[0] = n.data[1] = 0
             if self.admission == ADMIT_USED:
                 n.mark = modulo(sm.load[load].pc, self.counters)
             elif self.admission == ADMIT_BY_PATTERN:
@@ -121,6 +134,8 @@ cdef class Admission(LoadStore):
         cdef CacheLine* l = &sm.cache.line[id]
         cdef Note* n
         cdef int64_t k
+        if self.plugged:
+            self._tell_replaced(sm, id)
         if self.admission == ADMIT_USED:
             n = &sm.cache.note[id]
             if n.mark != NONE and n.uses == 1:
@@ -169,8 +184,13 @@ cdef class Admission(LoadStore):
                 l.warp = w.index
         return C_GO
 
-    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
-        """Find the line that a load may replace; NONE: a way is empty."""
+    cdef int _find_way(self, Sm* sm, int64_t id, int64_t warp, int64_t pc, int64_t* victim) noexcept nogil:
+        """Find the line that a load of line `id` may replace; NONE: a way is empty."""
+        cdef int64_t set = sm.cache.line[id].set
+        if self.plugged:
+            self._describe(sm, id, warp, pc, self._presence(sm, id), False, &self.asking)
+            if self.choosing:
+                return self._choose_way(sm, set, victim)
         if self.admission == ADMIT_BY_PATTERN:
             return self._find_unguarded(sm, set, victim)
         if not cache_victim(&sm.cache, set, victim):

@@ -38,6 +38,15 @@ cdef struct Note:
     int64_t uses          # load transactions that brought or found it since it was brought
     int64_t mark          # abyp: the counter of the load that brought it; apcm: its protection; or NONE
     int64_t owner         # apcm: the warp slot that protects it
+    int64_t pc            # of the load that brought it; NONE: a store did
+    uint64_t[2] data      # of plug-ins
+
+
+cdef inline void note_store(Note* n) noexcept nogil:
+    # A store brings the line.
+    n.uses = 0
+    n.mark = n.pc = NONE
+    n.data[0] = n.data[1] = 0
 
 
 cdef struct SectorMasks:
@@ -90,6 +99,7 @@ cdef struct Mshr:
     int64_t owner         # warp slot that holds it
     int64_t block, warp   # that warp's block in the grid, and its number there
     int64_t since         # when it was taken
+    int64_t pc            # of the load that took it
     bint dirty            # a store has written to the line in flight
     int64_t next          # next in the list of free entries
     uint32_t sectors      # of the line, that are in flight
@@ -201,7 +211,7 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
             l.block = l.warp = NONE
             l.flags = 0
             if c.noted:
-                c.note[c.known] = Note(0, 0, NONE, NONE)
+                c.note[c.known] = Note(0, 0, NONE, NONE, NONE, [0, 0])
             if c.sectored:
                 c.sector[c.known] = SectorMasks(0, 0, 0, 0, 0, 0)
             c.known += 1
@@ -347,7 +357,7 @@ cdef inline int64_t mshr_take(Mshrs* m, int64_t id) noexcept nogil:
     i = m.free
     m.free = m.item[i].next
     m.used += 1
-    m.item[i] = Mshr(id, NONE, NONE, 0, NONE, NONE, NONE, 0, False, NONE, 0)
+    m.item[i] = Mshr(id, NONE, NONE, 0, NONE, NONE, NONE, 0, NONE, False, NONE, 0)
     return i
 
 

@@ -17,6 +17,7 @@ WANT_BLOCK: int
 PAUSE: int
 WANT_DRAIN: int
 STUCK: int
+FAULT: int
 REQUEST_BYTES: int
 
 class Machine(Inspection):

@@ -38,6 +38,7 @@ cdef enum:
     C_PAUSE = 3           # no need: the caller may look at signals
     C_DRAIN = 4           # the record of accesses is full
     C_STUCK = 5           # nothing can happen any more, and blocks are resident
+    C_FAULT = 7           # a plug-in has given an answer that is not allowed
 
 DONE = C_DONE
 WANT_CHUNK = C_CHUNK
@@ -45,6 +46,7 @@ WANT_BLOCK = C_BLOCK
 PAUSE = C_PAUSE
 WANT_DRAIN = C_DRAIN
 STUCK = C_STUCK
+FAULT = C_FAULT
 REQUEST_BYTES = C_REQUEST_BYTES
 
 
@@ -84,6 +86,7 @@ cdef class Machine(Inspection):
         self._read_core(core, l1)
         self._read_policies(policies)
         self._allocate_sms(l1, index)
+        self._create_states(l1)
         self._allocate_scheduling()
         self._allocate_slices(l1["line"], l2, dram)
 
@@ -91,7 +94,7 @@ cdef class Machine(Inspection):
         self._read_admission(**policies.get("admission", {}))
         self._read_reordering(**policies.get("reordering", {}))
         self._read_throttling(**policies.get("throttling", {}))
-        self.periodic = self.sampling_period.cycles > 0 or self.closing_period.cycles > 0
+        self.periodic = self.sampling_period.cycles > 0 or self.closing_period.cycles > 0 or self.plugged
 
     def _allocate_sms(self, l1, index):
         cdef int64_t i, k, warps = self.slots * self.block_warps
@@ -139,7 +142,7 @@ cdef class Machine(Inspection):
             sm.cache.accesses = <int64_t*> calloc(<size_t> sets, sizeof(int64_t))
             if sm.cache.accesses == NULL:
                 raise MemoryError
-        sm.cache.noted = self.admission in (ADMIT_UNPROTECTED, ADMIT_USED, ADMIT_BY_PATTERN)
+        sm.cache.noted = self.plugged or self.admission in (ADMIT_UNPROTECTED, ADMIT_USED, ADMIT_BY_PATTERN)
         if self.admission == ADMIT_USED:
             sm.unused = <int64_t*> calloc(<size_t> self.counters, sizeof(int64_t))
             if sm.unused == NULL:
@@ -231,6 +234,8 @@ cdef class Machine(Inspection):
             b.alive += m.warp[i].alive
             if m.warp[i].alive and m.patterns.monitored == NONE and not m.patterns.over:
                 m.patterns.monitored = i
+            if self.plugged and m.warp[i].alive:
+                self._tell_warp(m, i, True)
             self._stand(m, i)
         b.occupied = b.alive > 0
         self.resident += b.occupied
@@ -318,6 +323,7 @@ cdef class Machine(Inspection):
                 return C_STUCK if self.resident > 0 else C_DONE
             if self.periodic and self.resident > 0:
                 wake = min(wake, min(period_end(&self.sampling_period), period_end(&self.closing_period)))
+                wake = min(wake, min(period_end(&self.plugin[0].period), period_end(&self.plugin[1].period)))
             self.now = wake
             code = self._cycle(self.now)
             if code != C_GO:
@@ -349,6 +355,10 @@ cdef class Machine(Inspection):
                 self._sample_limits()
             if period_over(&self.closing_period, self.now) and self.resident > 0:
                 self._open_or_close()
+            if self.plugged and self.resident > 0:
+                self._end_plugin_periods()
+        if self.fault:
+            return C_FAULT
         while self.starved_size > 0:
             self.subject_sm = self.starved[2 * self.starved_size - 2]
             self.subject = self.starved[2 * self.starved_size - 1]
@@ -413,6 +423,8 @@ cdef class Machine(Inspection):
                 sm.slot[slot].alive -= 1
                 if self.admission == ADMIT_BY_PATTERN:
                     self._end_patterns(sm, i)
+                if self.plugged:
+                    self._tell_warp(sm, i, False)
 
     cdef void _end_patterns(self, Sm* sm, int64_t warp) noexcept nogil:
         """APCM: end the protection and the monitoring of a warp that has ended."""

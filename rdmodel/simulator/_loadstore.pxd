@@ -14,6 +14,7 @@ cdef enum:
     ADMIT_UNPROTECTED = 3
     ADMIT_USED = 4
     ADMIT_BY_PATTERN = 5
+    ADMIT_BY_PLUGIN = 6
 
 # Whether a set can give a way.
 cdef enum:
@@ -36,6 +37,7 @@ cdef class LoadStore(PartitionedNetwork):
     cdef int64_t miss_queue, mshr_per_warp
     cdef int admission                # the rule of the admission policy
     cdef bint admitting               # some policy decides about loads
+    cdef bint finding                 # some policy decides about the lines that they replace, or is told of them
     # Counters and records besides the counters of each SM.
     cdef int64_t* latency             # numbers of misses by cycles until the fill
     cdef int64_t latencies, latency_capacity
@@ -66,7 +68,10 @@ cdef class LoadStore(PartitionedNetwork):
     cdef int _load_unusual(self, Sm* sm, int64_t load, int64_t id, uint32_t asked, int64_t t) noexcept nogil
     # Decisions of `Admission`.
     cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
-    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil
+    cdef int _find_way(self, Sm* sm, int64_t id, int64_t warp, int64_t pc, int64_t* victim) noexcept nogil
+    cdef bint _find_way_to_store(
+        self, Sm* sm, int64_t id, int64_t warp, bint must, int64_t* victim
+    ) noexcept nogil
     cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil
     cdef void _lose(self, Sm* sm, int64_t id) noexcept nogil
     cdef void _open_or_close(self) noexcept nogil

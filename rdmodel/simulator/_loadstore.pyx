@@ -7,7 +7,8 @@ from libc.string cimport memset
 
 from rdmodel.simulator._cache cimport (
     DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Waiter, cache_drop, cache_give, cache_touch,
-    cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, shadow_raise,
+    cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, note_store,
+    shadow_raise,
 )
 from rdmodel.simulator._issue cimport (
     AS_ACTIVE, FREELY, LOAD, STORE, WITH_ROOM, Scheduler, Warp, warp_complete, warp_done, warp_stand,
@@ -70,9 +71,8 @@ cdef class LoadStore(PartitionedNetwork):
         self._log(LOG_FILL, t, i, item.line, 0, 0)
         if self._count_latency(t - entry.since) < 0:
             return C_MEMORY
-        l.mshr = NONE
         if self.fill:
-            way = self._find_way(sm, l.set, &victim)
+            way = self._find_way(sm, item.id, entry.owner, entry.pc, &victim)
             if entry.dirty and way == PROTECTED:
                 # The line must enter the cache: a store has written to it while it was in flight.
                 cache_victim(&sm.cache, l.set, &victim)
@@ -83,6 +83,7 @@ cdef class LoadStore(PartitionedNetwork):
                 return C_MEMORY
         else:
             l.flags = (l.flags & ~RESERVED) | VALID
+        l.mshr = NONE
         sm.warp[entry.owner].held -= 1
         while mshr_next_waiter(&sm.mshrs, mshr, &waiter):
             self._arrive(sm, waiter.who)
@@ -213,8 +214,13 @@ cdef class LoadStore(PartitionedNetwork):
     cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         return NO_MEMORY
 
-    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
-        return WAY if cache_victim(&sm.cache, set, victim) else NO_WAY
+    cdef int _find_way(self, Sm* sm, int64_t id, int64_t warp, int64_t pc, int64_t* victim) noexcept nogil:
+        return WAY if cache_victim(&sm.cache, sm.cache.line[id].set, victim) else NO_WAY
+
+    cdef bint _find_way_to_store(
+        self, Sm* sm, int64_t id, int64_t warp, bint must, int64_t* victim
+    ) noexcept nogil:
+        return cache_victim(&sm.cache, sm.cache.line[id].set, victim)
 
     cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil:
         return False
@@ -311,8 +317,8 @@ cdef class LoadStore(PartitionedNetwork):
         cdef Mshr* entry
         cdef int64_t victim = NONE
         cdef int way = WAY
-        if self.admission >= ADMIT_UNPROTECTED and not self.fill:
-            way = self._find_way(sm, l.set, &victim)
+        if self.finding and not self.fill:
+            way = self._find_way(sm, id, sm.load[load].warp, sm.load[load].pc, &victim)
         elif not self.fill and not cache_victim(&sm.cache, l.set, &victim):
             way = NO_WAY
         if way == PROTECTED:
@@ -338,6 +344,7 @@ cdef class LoadStore(PartitionedNetwork):
         entry.block = w.block
         entry.warp = w.index
         entry.since = t
+        entry.pc = sm.load[load].pc
         w.held += 1
         if not self.fill and self._take_way(sm, id, victim, RESERVED, w.block, w.index) < 0:
             return NO_MEMORY
@@ -390,18 +397,19 @@ cdef class LoadStore(PartitionedNetwork):
             if l.flags & GHOST:
                 l.block = sm.warp[e.warp].block
                 l.warp = sm.warp[e.warp].index
+                if sm.cache.noted:
+                    note_store(&sm.cache.note[id])
             l.flags = (l.flags & ~GHOST) | DIRTY
             cache_touch(&sm.cache, id)
         elif l.mshr == NONE:
-            if not cache_victim(&sm.cache, l.set, &victim):
+            if not self._find_way_to_store(sm, id, e.warp, True, &victim):
                 return FAIL_LINE
             if victim != NONE and sm.cache.line[victim].flags & DIRTY and sm.misses.size >= self.miss_queue:
                 return FAIL_QUEUE
             if self._take_way(sm, id, victim, VALID | DIRTY, sm.warp[e.warp].block, sm.warp[e.warp].index) < 0:
                 return NO_MEMORY
             if sm.cache.noted:
-                sm.cache.note[id].uses = 0
-                sm.cache.note[id].mark = NONE
+                note_store(&sm.cache.note[id])
         sm.n.writes += 1
         return WRITTEN
 

@@ -10,6 +10,7 @@ from rdmodel.simulator._reorder cimport Reordering
 cdef class Scheduling(Reordering):
     cdef int throttle
     cdef int64_t tokens
+    cdef bint allocating_apart        # some warps may load and not allocate
     cdef public int64_t limit         # active warps per scheduler that sampling has found; -1 = none
     cdef int64_t known_limit          # the same from an earlier launch; -1 = none
     # Sampling (dwt-cs).
@@ -41,6 +42,8 @@ cdef class Scheduling(Reordering):
     cdef uint64_t _candidates(self, Sm* sm, int64_t k) noexcept nogil
     @cython.final
     cdef uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil
+    @cython.final
+    cdef void _ask_permits(self, Sm* sm, int64_t k, int64_t places) noexcept nogil
     @cython.final
     cdef void _rank(self, Sm* sm, int64_t t) noexcept nogil
     @cython.final

@@ -5,15 +5,17 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from rdmodel.plugins.policy cimport RDMODEL_LOAD, RDMODEL_WAIT
 from rdmodel.simulator._issue cimport (
-    BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Scheduler, Warp, oldest_bits, scheduler_pick, warp_advance,
-    warp_remember, warp_starved,
+    BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Scheduler, Warp, oldest_bits, pick_oldest, scheduler_pick,
+    warp_advance, warp_remember, warp_starved,
 )
-from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN
+from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED
 from rdmodel.simulator._machine cimport BlockSlot, Entry, Load, Sm
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ISSUE, NEVER
 from rdmodel.simulator._patterns cimport patterns_number
 from rdmodel.simulator._period cimport Period
+from rdmodel.simulator._plugins cimport THROTTLING
 from rdmodel.simulator._reorder cimport Reordering
 from rdmodel.simulator._victims cimport Victims, victims_init, victims_score
 from rdmodel.structures._lru cimport NONE
@@ -26,13 +28,14 @@ cdef enum:
     THROTTLE_TOKENS = 2       # the oldest may allocate, some more may read
     THROTTLE_SAMPLED = 3      # a limit that is found by trying different ones on different SMs
     THROTTLE_SCORED = 4       # the warps that have lost most to others
+    THROTTLE_BY_PLUGIN = 5    # those that a compiled library of the user permits
 
 cdef enum:
     WATCHING, SAMPLING, DECIDED
 
 THROTTLE_RULES = {
     "all": THROTTLE_NONE, "oldest": THROTTLE_LIMIT, "tokens": THROTTLE_TOKENS, "sampled": THROTTLE_SAMPLED,
-    "scored": THROTTLE_SCORED,
+    "scored": THROTTLE_SCORED, "plugin": THROTTLE_BY_PLUGIN,
 }
 
 
@@ -41,7 +44,8 @@ cdef class Scheduling(Reordering):
 
     def _read_throttling(
         self, *, rule="all", int64_t limit=-1, int64_t tokens=0, int64_t period=-1, double mpki=0.0, int64_t confirm=0,
-        int64_t sample=0, int64_t base=0, int64_t throttle=0, int64_t entries=0, int64_t ways=0,
+        int64_t sample=0, int64_t base=0, int64_t throttle=0, int64_t entries=0, int64_t ways=0, table=0,
+        options=(),
     ):
         """Set the throttling policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.throttle = THROTTLE_RULES[rule]
@@ -61,7 +65,10 @@ cdef class Scheduling(Reordering):
         self.score_throttle = throttle
         self.victim_entries = entries
         self.victim_ways = ways
-        self.admitting = self.admitting or self.scoring or self.throttle == THROTTLE_TOKENS
+        self._plug(THROTTLING, table, options)
+        self.allocating_apart = self.throttle == THROTTLE_TOKENS or self.throttle == THROTTLE_BY_PLUGIN
+        self.admitting = self.admitting or self.scoring or self.allocating_apart
+        self.finding = self.admission >= ADMIT_UNPROTECTED or self.plugged
 
     def _allocate_scheduling(self):
         cdef int64_t i, k, warps = self.slots * self.block_warps
@@ -209,11 +216,32 @@ cdef class Scheduling(Reordering):
         if s.stale and not self.scoring:
             s.stale = False
             places = (self.slots * self.block_warps - k + self.schedulers - 1) // self.schedulers
+            if self.throttle == THROTTLE_BY_PLUGIN:
+                self._ask_permits(sm, k, places)
+                return s.active
             s.active = oldest_bits(sm.warp, k, self.schedulers, places, sm.limit)
             s.allocating = s.active
             if self.throttle == THROTTLE_TOKENS:
                 s.allocating = oldest_bits(sm.warp, k, self.schedulers, places, self.tokens)
         return s.active
+
+    cdef void _ask_permits(self, Sm* sm, int64_t k, int64_t places) noexcept nogil:
+        """Let the plug-in decide about the warps of scheduler `k`, from the oldest on."""
+        cdef Scheduler* s = &sm.scheduler[k]
+        cdef uint64_t bit, left = oldest_bits(sm.warp, k, self.schedulers, places, -1)
+        cdef int64_t place, rank = 0
+        cdef int permit
+        s.active = s.allocating = 0
+        while left != 0:
+            place = pick_oldest(left, sm.warp, k, self.schedulers)
+            bit = <uint64_t> 1 << place
+            permit = self._ask_to_permit(sm, k + place * self.schedulers, rank)
+            if permit != RDMODEL_WAIT:
+                s.active |= bit
+            if permit == RDMODEL_LOAD:
+                s.allocating |= bit
+            left &= ~bit
+            rank += 1
 
     cdef void _rank(self, Sm* sm, int64_t t) noexcept nogil:
         """CCWS: rank the warps for cycle `t`, and let them load from the first on while their scores fit."""
@@ -311,7 +339,7 @@ cdef class Scheduling(Reordering):
                 return C_MEMORY
             sm.load[e.load] = Load(
                 warp, w.issued, 1, -1, e.count, e.pc, (w.flags[w.at] & PAST_FLAG) != 0,
-                self.throttle == THROTTLE_TOKENS
+                self.allocating_apart
                 and not sm.scheduler[warp % self.schedulers].allocating >> (warp // self.schedulers) & 1,
                 NONE, w.flags[w.at] & LEAVES_FLAG != 0, 0, NONE,
             )

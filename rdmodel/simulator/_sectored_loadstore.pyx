@@ -8,10 +8,10 @@ from rdmodel._tree cimport popcount
 from rdmodel.simulator._admission cimport Admission
 from rdmodel.simulator._cache cimport (
     GHOST, IN_SHADOW, LOOSE, RESERVED, VALID, CacheLine, Mshr, SectorMasks, Waiter, cache_touch, cache_victim,
-    mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, shadow_raise,
+    mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, note_store, shadow_raise,
 )
 from rdmodel.simulator._issue cimport Warp
-from rdmodel.simulator._loadstore cimport ADMIT_UNPROTECTED, NO_WAY, PROTECTED, WAY
+from rdmodel.simulator._loadstore cimport NO_WAY, PROTECTED, WAY
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, WRITE, WRITTEN,
     Entry, Sm,
@@ -71,8 +71,8 @@ cdef class SectoredLoadStore(Admission):
         """Return the first resource that a miss lacks, or MISS; a load that finds only protected lines bypasses."""
         cdef int way = WAY
         if absent and not self.fill:
-            if self.admission >= ADMIT_UNPROTECTED:
-                way = self._find_way(sm, sm.cache.line[id].set, victim)
+            if self.finding:
+                way = self._find_way(sm, id, sm.load[load].warp, sm.load[load].pc, victim)
             elif not cache_victim(&sm.cache, sm.cache.line[id].set, victim):
                 way = NO_WAY
         if way == PROTECTED:
@@ -104,6 +104,7 @@ cdef class SectoredLoadStore(Admission):
         entry.block = w.block
         entry.warp = w.index
         entry.since = t
+        entry.pc = sm.load[load].pc
         entry.sectors = missing
         w.held += 1
         sm.load[load].waits += 1
@@ -160,12 +161,13 @@ cdef class SectoredLoadStore(Admission):
             l.flags &= ~GHOST
             l.block = w.block
             l.warp = w.index
-        if not placed and self.stores_allocate and cache_victim(&sm.cache, l.set, &victim):
+            if sm.cache.noted:
+                note_store(&sm.cache.note[id])
+        if not placed and self.stores_allocate and self._find_way_to_store(sm, id, e.warp, False, &victim):
             if self._place_line(sm, id, victim, w.block, w.index) < 0:
                 return NO_MEMORY
             if sm.cache.noted and m.pending == 0:
-                sm.cache.note[id].uses = 0
-                sm.cache.note[id].mark = NONE
+                note_store(&sm.cache.note[id])
             placed = True
         if placed:
             m.written |= sm.asked
@@ -189,10 +191,12 @@ cdef class SectoredLoadStore(Admission):
         self._log(LOG_FILL, t, i, item.line, 0, entry.sectors)
         if self._note_latency(t - entry.since) < 0:
             return C_MEMORY
-        m.pending &= ~entry.sectors
-        if not l.flags & (VALID | RESERVED) and self._find_way(sm, l.set, &victim) == WAY:
+        if not l.flags & (VALID | RESERVED) and (
+            self._find_way(sm, entry.id, entry.owner, entry.pc, &victim) == WAY
+        ):
             if self._place_line(sm, entry.id, victim, entry.block, entry.warp) < 0:
                 return C_MEMORY
+        m.pending &= ~entry.sectors
         if l.flags & (VALID | RESERVED):
             m.valid |= entry.sectors
             if m.pending == 0:

@@ -25,7 +25,7 @@ from rdmodel.policies import DWTCS, SWL, Policy, policy_of_kind
 from rdmodel.policies.registry import policy_fields
 from rdmodel.results.describe import describe
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator._engine import DONE, PAUSE, ROW_WIDTH, STUCK, WANT_BLOCK, WANT_CHUNK, WANT_DRAIN
+from rdmodel.simulator._engine import DONE, FAULT, PAUSE, ROW_WIDTH, STUCK, WANT_BLOCK, WANT_CHUNK, WANT_DRAIN
 from rdmodel.simulator.counters import (
     ALL_SMS,
     SM_FIELDS,
@@ -291,6 +291,8 @@ class _MachineRun:
                 self._give_block()
             elif wanted == WANT_DRAIN:
                 self._report_accesses()
+            elif wanted == FAULT:
+                self._fail("a plug-in is at fault", [self._machine.fault_text()])
             elif wanted == STUCK:
                 self._fail("nothing can happen any more", self._machine.waiting_for())
             else:

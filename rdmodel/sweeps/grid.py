@@ -19,7 +19,8 @@ from rdmodel.gpu.config import GPU, GPU_TABLES
 from rdmodel.gpu.default import default_gpu
 from rdmodel.gpu.overrides import override, override_keys, parse_number
 from rdmodel.model.options import Options
-from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction
+from rdmodel.policies import IndexFunction
+from rdmodel.policies.index_registry import find_index_function
 from rdmodel.simulator.options import SimulationOptions
 
 Engine = Literal["predict", "estimate", "simulate"]
@@ -261,8 +262,8 @@ class _Kind:
 
 
 def _index(name: str, value: Any) -> Any:
-    if isinstance(value, str) and value not in INDEX_FUNCTIONS:
-        raise ConfigError(unknown("index function", value, INDEX_FUNCTIONS))
+    if isinstance(value, str):
+        find_index_function(value)
     if not isinstance(value, str | IndexFunction):
         raise ConfigError(f"{name}={value!r:.60}: must be an index function or the name of one")
     return value

@@ -91,6 +91,7 @@ def check_source_distribution(sdist: Path) -> None:
     # Written by hand.
     assert {name.name for name in names if name.suffix == ".c"} == {
         "client.c", "entry.c", "feedback.c", "core.c", "driver.c", "properties.c", "runtime.c", "runtime_memory.c",
+        "chaos.c", "chaos_throttling.c", "lru.c", "oldest.c",
     }  # fmt: skip
     assert any("fuzzing" in name.parts and name.name == "launch.toml" for name in names)
 

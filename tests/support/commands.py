@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from typing import Any
 
 ARGUMENTS = ["--arg", "n=1000", "--arg", "a=2.0", "--arg", "x=float[1000]:iota", "--arg", "y=float[1000]"]
 SHAPE = ["--grid", "4", "--block", "256"]
@@ -28,3 +31,9 @@ def timeless(value):
     if isinstance(value, dict):
         return {name: timeless(one) for name, one in value.items() if "seconds" not in name}
     return [timeless(one) for one in value] if isinstance(value, list) else value
+
+
+def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run ``rdmodel`` in a process of its own."""
+    argv = [sys.executable, "-m", "rdmodel", *words]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, **options)

@@ -2,7 +2,7 @@
 
 FLOORS = {
     0: "errors version",
-    1: "common structures _tree",
+    1: "common plugins structures _tree",
     2: "answers policies reuse trace",
     3: "execution gpu",
     4: "presets results",

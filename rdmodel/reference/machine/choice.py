@@ -20,12 +20,14 @@ from rdmodel.policies import (
     StreamingBypass,
     policy_of_kind,
 )
+from rdmodel.policies.base import Kind
 from rdmodel.reference.machine.abyp import LoadCounters
 from rdmodel.reference.machine.admission import Admission, BypassAllLoads, DistanceProtection, StreamingAdmission
 from rdmodel.reference.machine.apcm import AccessPatterns
 from rdmodel.reference.machine.ccws import LostLocalityThrottle
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.l1 import L1, L1Failure
+from rdmodel.reference.machine.plugin import Plugin, PluginAdmission, PluginThrottle, SmPlugins
 from rdmodel.reference.machine.throttling import SamplingThrottle, StaticWarpLimit, Throttle, TokenThrottle
 
 STALL_FAILURES: dict[str, frozenset[L1Failure]] = {
@@ -47,15 +49,23 @@ Its arguments are the policy, the number of SMs and the warps per scheduler.
 """
 
 
-def make_throttle(policies: Sequence[Policy], sms: int, max_warps: int) -> Throttle:
+def make_throttle(policies: Sequence[Policy], sms: int, max_warps: int, plugins: Sequence[Plugin]) -> Throttle:
     """Return the throttle for `policies`, on a machine of `sms` SMs with at most `max_warps` warps per scheduler."""
     policy = policy_of_kind(policies, "throttling")
+    plugin = plugin_of_kind(plugins, "throttling")
+    if plugin is not None:
+        return PluginThrottle(plugin)
     return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, max_warps)
 
 
-def make_admission(l1: L1, policies: Sequence[Policy], *, allocate_on_miss: bool) -> Admission:
-    """Return the admission to `l1` for `policies`."""
+def make_admission(
+    l1: L1, policies: Sequence[Policy], plugins: Sequence[Plugin], on_sm: SmPlugins, *, allocate_on_miss: bool
+) -> Admission:
+    """Return the admission to `l1` for `policies`; the compiled ones of them are `plugins`, and `on_sm` on this SM."""
     stalls = _stall_failures(policies)
+    plugin = plugin_of_kind(plugins, "admission")
+    if plugin is not None:
+        return PluginAdmission(l1, stalls, plugin, on_sm, allocate_on_miss=allocate_on_miss)
     policy = policy_of_kind(policies, "admission")
     if isinstance(policy, BypassAll):
         return BypassAllLoads(l1, stalls)
@@ -68,6 +78,11 @@ def make_admission(l1: L1, policies: Sequence[Policy], *, allocate_on_miss: bool
     if isinstance(policy, APCM):
         return AccessPatterns(l1, stalls, policy, allocate_on_miss=allocate_on_miss)
     return Admission(l1, stalls)
+
+
+def plugin_of_kind(plugins: Sequence[Plugin], kind: Kind) -> Plugin | None:
+    """Return the compiled policy of a kind, or None if there is none."""
+    return next((plugin for plugin in plugins if plugin.kind == kind), None)
 
 
 def make_slice_gate(policies: Sequence[Policy]) -> Gate | None:

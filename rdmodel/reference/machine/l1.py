@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeGuard
 
@@ -20,6 +20,10 @@ L1Outcome = Literal["hit", "pending", "miss", "write", "bypassed"]
 L1Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"]
 L1_OUTCOMES: tuple[L1Outcome, ...] = ("hit", "pending", "miss", "write", "bypassed")
 """Outcomes of a served access to the L1; the log stores their positions."""
+
+
+Choose = Callable[[Sequence[Way]], Way | None]
+"""A function that chooses the way to be replaced, or None."""
 
 
 class Returns(NamedTuple):
@@ -68,7 +72,7 @@ class L1:
     each block that have entered it; the SM subtracts those that were acknowledged. A load never replaces a line for
     which `is_protected` holds, except at the fill of a line that a local store wrote. Each function in `on_evict` is
     called with the way of a valid line before that line is replaced. The L1 of the reference model is in
-    `rdmodel.reference.model.l1`.
+    `rdmodel.reference.model.l1`. Where `choose` is set, it chooses among the valid ways of a full set, or none of them.
     """
 
     def __init__(self, cache: CacheConfig, counts: Counters) -> None:
@@ -76,6 +80,7 @@ class L1:
         self.unacknowledged: Counter[int] = Counter()
         self.mshrs: dict[int, L1Mshr] = {}
         self.is_protected: IsProtected = lambda way: False
+        self.choose: Choose | None = None
         self.on_evict: list[Callable[[Way], None]] = []
         self.ways = Ways(cache.sets, cache.ways)
         self._cache = cache
@@ -93,12 +98,35 @@ class L1:
         return line not in self.mshrs and self.find(line) is None
 
     def victim(self, line: int) -> Way | None:
-        """Return the way that a store would give to `line` now; None if all ways of its set are reserved."""
+        """Return the way that `line` takes by LRU; None if all ways of its set are reserved."""
         return self.ways.victim(self.set_of(line))
 
     def victim_of_load(self, line: int) -> Way | None:
-        """Return the way that a load would give to `line` now; None if all are reserved or protected."""
-        return self.ways.victim(self.set_of(line), self.is_protected)
+        """Return the way that a load would give to `line` now; None if all are reserved, protected or not chosen."""
+        if self.choose is None:
+            return self.ways.victim(self.set_of(line), self.is_protected)
+        free = [way for way in self.ways.of_set(self.set_of(line)) if way.state == "invalid"]
+        candidates = self.candidates(line)
+        return free[0] if free else self.choose(candidates) if candidates else None
+
+    def victim_of_store(self, line: int, *, must: bool) -> Way | None:
+        """Return the way that a store would give to `line` now; `must`: if none is chosen, that is the oldest."""
+        if self.choose is None:
+            return self.victim(line)
+        return self.victim_of_load(line) or (self.victim(line) if must else None)
+
+    def candidates(self, line: int) -> list[Way]:
+        """Return the ways of the set of `line` with valid lines, the least recently used first."""
+        ways = [way for way in self.ways.of_set(self.set_of(line)) if way.state == "valid" and not way.ghost]
+        return sorted(ways, key=lambda way: way.last_use)
+
+    def is_in_flight(self, line: int) -> bool:
+        """Return whether something of `line` is in flight."""
+        return line in self.mshrs
+
+    def first_waiting(self, line: int, sectors: int) -> Transaction:
+        """Return the transaction that has missed `sectors` of a line in flight."""
+        return self.mshrs[line].transactions[0]
 
     def bringing_load(self, line: int) -> Transaction | None:
         """Return the load transaction that brought a line that is valid or in flight; None if a store brought it."""
@@ -242,7 +270,7 @@ class L1:
         elif mshr is not None:
             mshr.dirty = True
         else:
-            way = self.victim(line)
+            way = self.victim_of_store(line, must=True)
             if way is None:
                 return "fail_line_alloc"
             if way.state == "valid" and way.dirty and not self._has_queue_slot():

@@ -12,6 +12,7 @@ from rdmodel.reference.machine.choice import make_throttle
 from rdmodel.reference.machine.instruction import MachineBlock
 from rdmodel.reference.machine.memory import IdealMemory, MemorySystem, SharedMemory
 from rdmodel.reference.machine.partitions import PartitionedMemory
+from rdmodel.reference.machine.plugin import make_plugins
 from rdmodel.reference.machine.record import Counters, Entry, EventLog
 from rdmodel.reference.machine.sm import SM
 from rdmodel.simulator.options import SimulationOptions
@@ -73,8 +74,12 @@ class Machine:
         self._blocks = blocks
         self._pending = deque(range(len(blocks)))
         max_warps = -(-slots * block_warps // gpu.core.schedulers)
-        self._throttle = make_throttle(options.policies, options.sms, max_warps)
-        self._sms = [SM(number, gpu, options, slots, block_warps, self._throttle, log) for number in range(options.sms)]
+        self._plugins = make_plugins(options.policies, gpu, options.sms, slots * block_warps)
+        self._throttle = make_throttle(options.policies, options.sms, max_warps, self._plugins)
+        self._sms = [
+            SM(number, gpu, options, slots, block_warps, self._throttle, self._plugins, log)
+            for number in range(options.sms)
+        ]
         self._memory: MemorySystem
         if options.memory is not None:
             self._memory = IdealMemory(options.memory, acknowledges=gpu.core.store_acks)
@@ -110,6 +115,8 @@ class Machine:
             for sm in self._sms:
                 sm.admission.end_cycle(now)
             self._memory.end_cycle(now)
+            for plugin in self._plugins:
+                plugin.end_cycle(now, [sm.counts for sm in self._sms])
         freed = [(sm, sm.settle(now)) for sm in self._sms]
         for sm, slots in freed:
             for slot in slots:

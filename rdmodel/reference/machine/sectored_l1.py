@@ -59,6 +59,15 @@ class SectoredL1(L1):
         """Return whether `line` has neither a way nor a sector in flight."""
         return self.find(line) is None and not self._pending(line)
 
+    def is_in_flight(self, line: int) -> bool:
+        """Return whether some sector of `line` is in flight."""
+        return self._pending(line) != 0
+
+    def first_waiting(self, line: int, sectors: int) -> Transaction:
+        """Return the transaction that has missed `sectors` of a line in flight."""
+        (mshr,) = (mshr for mshr in self._requests if mshr.line == line and mshr.sectors == sectors)
+        return mshr.transactions[0]
+
     def bringing_load(self, line: int) -> Transaction | None:
         """Return the load transaction that brought a line that is not absent; None if a store brought it."""
         return self._histories[line].load
@@ -197,7 +206,7 @@ class SectoredL1(L1):
 
     def _place_stored(self, line: int, owner: Owner) -> Way | None:
         """Give a way to a line that a store writes, if there is one."""
-        way = self.victim(line)
+        way = self.victim_of_store(line, must=False)
         if way is not None:
             if not self._pending(line):
                 self._histories[line] = LineHistory(None)

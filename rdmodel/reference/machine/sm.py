@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rdmodel.gpu.config import GPU
@@ -14,6 +15,7 @@ from rdmodel.reference.machine.l1 import L1, L1_OUTCOMES, L1Failure, L1Outcome, 
 from rdmodel.reference.machine.ldst import LoadStoreUnit, QueuedInstruction
 from rdmodel.reference.machine.messages import Message, Response, Transaction
 from rdmodel.reference.machine.mrpb import PrioritizationBuffer
+from rdmodel.reference.machine.plugin import IN_FLIGHT, NO_LOAD, Plugin, SmPlugins
 from rdmodel.reference.machine.record import BARRIER, MEMORY, NON_MEMORY, SM_COUNTERS, EventLog, zero_counters
 from rdmodel.reference.machine.sectored_l1 import SectoredL1
 from rdmodel.reference.machine.throttling import Permit, Throttle
@@ -45,6 +47,7 @@ class SM:
         slots: int,
         block_warps: int,
         throttle: Throttle,
+        plugins: Sequence[Plugin],
         log: EventLog,
     ) -> None:
         assert options.sched is not None
@@ -53,7 +56,10 @@ class SM:
         self.counts = zero_counters(SM_COUNTERS)
         self._sectored = has_sector_masks(gpu)
         self.l1 = SectoredL1(gpu.l1, self.counts) if self._sectored else L1(gpu.l1, self.counts)
-        self.admission = make_admission(self.l1, options.policies, allocate_on_miss=gpu.l1.allocate == "miss")
+        self.plugins = SmPlugins(number, self.l1, plugins)
+        self.admission = make_admission(
+            self.l1, options.policies, plugins, self.plugins, allocate_on_miss=gpu.l1.allocate == "miss"
+        )
         self.responses: deque[Response] = deque()
         reordering = policy_of_kind(options.policies, "reordering")
         if isinstance(reordering, MRPB):
@@ -109,6 +115,8 @@ class SM:
                 bypass.warp.receive(bypass.number)
                 continue
             self._log.record("fill", now, self.number, line, *self._masks(sectors))
+            first = self.l1.first_waiting(line, sectors)
+            self.plugins.claim(line, first.warp, first.instruction.pc, present=IN_FLIGHT)
             for transaction in self.admission.fill(line, sectors):
                 transaction.warp.receive(transaction.number)
 
@@ -140,16 +148,19 @@ class SM:
         """Let a transaction access the L1; the data of a hit or a pending hit follows after `hit_latency`."""
         warp, number, instruction = queued.warp, queued.number, queued.instruction
         if instruction.op != Op.LOAD:
-            return self.l1.store(instruction, warp.owner, line, *sectors_of(queued))
+            self.plugins.claim(line, warp, NO_LOAD, store=True)
+            return self.plugins.store(instruction, line, *sectors_of(queued))
         sectors, _ = sectors_of(queued)
         transaction = Transaction(warp, number, line, instruction, queued.served, queued.allocating, sectors)
         space = Space.LOCAL if instruction.local else Space.GLOBAL
         if not looks_into_l1(self._l1_config, space, instruction.cache_op):
             return self.l1.bypass(transaction)
         absent = self.l1.is_absent(line)
+        self.plugins.claim(line, warp, instruction.pc)
         outcome = self.admission.load(transaction)
         if not is_served(outcome):
             return outcome
+        self.plugins.on_load(outcome, absent=absent)
         self._throttle.on_load(self.number, transaction, len(self._active()), self.counts, absent=absent)
         returns = self.l1.returns(outcome)
         if returns.found:
@@ -250,6 +261,7 @@ class SM:
             resident.live.remove(warp)
             self._throttle.on_warp_end(self.number, warp)
             self.admission.on_warp_end(warp)
+            self.plugins.on_warp(warp, began=False)
         return bool(ended)
 
     def _end(self, slot: int, block: int, now: int) -> None:
@@ -269,6 +281,7 @@ class SM:
         for warp in resident.live:
             self._throttle.on_warp_begin(self.number, warp)
             self.admission.on_warp_begin(warp)
+            self.plugins.on_warp(warp, began=True)
         if not resident.live:
             self._end(slot, number, now)
 

@@ -18,8 +18,7 @@ from rdmodel.cli import progress_line
 from rdmodel.contests import contest as contest_module
 from rdmodel.errors import SimulationError
 from rdmodel.policies import INDEX_FUNCTIONS, PD, POLICIES, parse_policy
-from rdmodel.policies.combinations import COMBINATIONS
-from rdmodel.policies.registry import required_options
+from rdmodel.policies.registry import COMBINATIONS, required_options
 from tests.support.commands import SIZES, SMALL, sections, timeless, without_times
 from tests.support.presets import FERMI
 from tests.support.ptx_texts import SAXPY

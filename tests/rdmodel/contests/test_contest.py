@@ -25,7 +25,8 @@ from rdmodel.contests import contest as contest_module
 from rdmodel.errors import ConfigError, LaunchError, SimulationError, TraceError
 from rdmodel.plots import charts
 from rdmodel.policies import MRPB, PD, POLICIES, SWL, BypassAll, Fermi, PMod, Pric, StreamingBypass
-from rdmodel.policies.combinations import BASELINE, COMBINATIONS, combinations
+from rdmodel.policies.combinations import combinations
+from rdmodel.policies.registry import BASELINE, COMBINATIONS
 from tests.support.builders import make_gpu, make_trace
 from tests.support.comparisons import loads
 from tests.support.paths import ROOT

@@ -1,0 +1,2 @@
+#define CHAOS_THROTTLES
+#include "chaos.c"
