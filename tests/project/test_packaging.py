@@ -115,6 +115,8 @@ def check_wheel(wheel: Path) -> None:
         "rdmodel/results/expected_errors.toml",
         "rdmodel/service/schema.json",
         "rdmodel/reports/style.css",
+        "rdmodel/plugins/rdmodel_policy.h",
+        "rdmodel/plugins/policy.pxd",
     } <= set(names)
     pages = {name.rpartition("/")[2] for name in names if ".data/data/share/man/man1/" in name}
     assert pages == {"rdmodel.1", *(f"rdmodel-{name}.1" for name in COMMANDS)}
