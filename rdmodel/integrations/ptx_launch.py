@@ -44,6 +44,27 @@ def memory_span(name: str, value: Any) -> NDArray[Any]:
     return np.lib.stride_tricks.as_strided(flat.view(np.uint8), (span,), (1,), writeable=False)
 
 
+def host_span(name: str, value: Any) -> tuple[int, int]:
+    """Return the address of an array in this process, and the bytes that it spans."""
+    span = memory_span(name, value)
+    return int(span.ctypes.data), span.size
+
+
+def translate_addresses(value: Any, spans: Sequence[tuple[int, int, int]]) -> Any:
+    """Return an array with its addresses of this process as addresses of the device; other numbers stay.
+
+    `spans` has the address of each array here, its bytes, and its address on the device.
+    """
+    if not spans:
+        return value
+    given = np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
+    numbers = given.copy()
+    for here, size, there in spans:
+        inside = (given >= here) & (given < here + size)
+        numbers[inside] = given[inside] - here + there
+    return numbers
+
+
 class PtxLaunch:
     """A launch of a kernel in a PTX text: arguments are added in order, then it is traced.
 
@@ -73,6 +94,11 @@ class PtxLaunch:
     def add(self, *values: int | float | bytes) -> None:
         """Add the next parameters: numbers, addresses, or the bytes of structures."""
         self._given += values
+
+    @property
+    def parameters_left(self) -> int:
+        """The number of parameters that have not been added."""
+        return max(0, len(self.parameters) - len(self._given))
 
     def trace(self, grid: Shape, block: Shape, *, shared: int = 0, blocks: Sequence[int] | None = None) -> Trace:
         """Return the trace; raises `ConfigError` if the parameters do not fit, and `LaunchError`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rdmodel.errors import ConfigError, LaunchError
-from rdmodel.integrations.ptx_launch import PtxLaunch, target_capability
+from rdmodel.integrations.ptx_launch import PtxLaunch, host_span, target_capability, translate_addresses
 from rdmodel.trace import Trace
 
 _TYPES = {
@@ -18,6 +19,9 @@ _TYPES = {
     "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "i1",
 }  # fmt: skip
 """Triton's types by the names of NumPy and torch."""
+
+_ADDRESSES = ("*i64", "*u64")
+"""Types of arrays that may hold addresses."""
 
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
 """Keywords of a launch that are options of the compiler."""
@@ -34,6 +38,7 @@ def trace(
     *args: Any,
     architecture: str = "sm_80",
     blocks: Sequence[int] | None = None,
+    memory: Sequence[Any] = (),
     **meta: Any,
 ) -> Trace:
     """Trace a launch ``kernel[grid](*args, **meta)`` of a ``@triton.jit`` function; no GPU is needed.
@@ -48,12 +53,16 @@ def trace(
     grid
         Programs of the grid along x, y and z, or a function of the arguments by name that returns them.
     args, meta
-        NumPy arrays or torch tensors on the CPU, numbers, Booleans and None; in `meta` also values of ``tl.constexpr``
-        parameters, and the options ``num_warps``, ``num_stages``, ``num_ctas``, ``maxnreg``, ``enable_fp_fusion``.
+        NumPy arrays or torch tensors on the CPU, descriptors of such tensors
+        (``triton.tools.tensor_descriptor.TensorDescriptor``), numbers, Booleans and None; in `meta` also values of
+        ``tl.constexpr`` parameters, and the options ``num_warps``, ``num_stages``, ``num_ctas``, ``maxnreg``,
+        ``enable_fp_fusion``.
     architecture
         Target of the compiler, such as ``sm_90``.
     blocks
         Ids of the blocks in the trace (None: all).
+    memory
+        Further arrays, to which addresses in the arguments of type int64 or uint64 point.
 
     Raises
     ------
@@ -67,7 +76,7 @@ def trace(
     function, values = _bind(kernel, args, meta)
     compiled = _compile(function, values, {key: meta[key] for key in _OPTIONS if key in meta}, architecture)
     shape = grid(values) if callable(grid) else grid
-    return _launch(function, compiled, values, shape, blocks)
+    return _launch(function, compiled, values, shape, blocks, memory)
 
 
 def trace_keywords(kernel: Any, grid: Grid, keywords: Mapping[str, Any], architecture: str) -> Trace:
@@ -79,7 +88,7 @@ def trace_keywords(kernel: Any, grid: Grid, keywords: Mapping[str, Any], archite
     known = {
         name: value for name, value in keywords.items() if name in names or (name in _OPTIONS and value is not None)
     }
-    on_cpu = {name: value.cpu() if _is_on_gpu(value) else value for name, value in known.items()}
+    on_cpu = {name: _copy_to_cpu(value) for name, value in known.items()}
     return trace(kernel, grid, architecture=architecture, **on_cpu)
 
 
@@ -90,8 +99,11 @@ def is_triton_kernel(kernel: Any) -> bool:
     return hasattr(kernel, "params") and hasattr(kernel, "fn")
 
 
-def _is_on_gpu(value: Any) -> bool:
-    return hasattr(value, "data_ptr") and str(getattr(value, "device", "cpu")) != "cpu"
+def _copy_to_cpu(value: Any) -> Any:
+    if _is_descriptor(value):
+        return dataclasses.replace(value, base=_copy_to_cpu(value.base))
+    on_gpu = hasattr(value, "data_ptr") and str(getattr(value, "device", "cpu")) != "cpu"
+    return value.cpu() if on_gpu else value
 
 
 # ---- arguments
@@ -140,15 +152,26 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or hasattr(value, "data_ptr")
 
 
+def _is_descriptor(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("base", "shape", "strides", "block_shape"))
+
+
+def _element(name: str, value: Any) -> str:
+    """Return the type of an array's elements in Triton's notation."""
+    kind = _TYPES.get(str(value.dtype).removeprefix("torch."))
+    if kind is None:
+        raise ConfigError(f"{name}: elements of type {value.dtype}: must be one of {', '.join(_TYPES)}")
+    return kind
+
+
 def _signature(name: str, parameter: Any, value: Any) -> tuple[str, bool]:
     """Return the type of a parameter in Triton's notation ("constexpr": a constant), and whether 16 divides it."""
     if parameter.is_constexpr or value is None:
         return "constexpr", False
     if _is_array(value):
-        kind = _TYPES.get(str(value.dtype).removeprefix("torch."))
-        if kind is None:
-            raise ConfigError(f"{name}: elements of type {value.dtype}: must be one of {', '.join(_TYPES)}")
-        return f"*{kind}", True
+        return f"*{_element(name, value)}", True
+    if _is_descriptor(value):
+        return f"tensordesc<{_element(name, value.base)}{[int(size) for size in value.block_shape]}>", False
     if isinstance(value, bool | np.bool_):
         return "u1", False
     if isinstance(value, int | np.integer):
@@ -162,7 +185,10 @@ def _signature(name: str, parameter: Any, value: Any) -> tuple[str, bool]:
         return declared or kind, special and number % _ALIGNMENT == 0
     if isinstance(value, float | np.floating):
         return parameter.annotation_type or "fp32", False
-    raise ConfigError(f"{name}={value!r:.60}: must be a NumPy array, a tensor on the CPU, a number, a Boolean or None")
+    raise ConfigError(
+        f"{name}={value!r:.60}: must be a NumPy array, a tensor on the CPU, a descriptor of one, a number, a Boolean "
+        "or None"
+    )
 
 
 # ---- compilation and launch
@@ -196,23 +222,61 @@ def _compile(function: Any, values: Mapping[str, Any], options: Mapping[str, Any
         raise ConfigError(f"{function.__name__}: Triton cannot compile it for {architecture}: {text[-400:]}") from error
 
 
-def _launch(function: Any, compiled: Any, values: Mapping[str, Any], grid: Any, blocks: Sequence[int] | None) -> Trace:
+def _launch(
+    function: Any,
+    compiled: Any,
+    values: Mapping[str, Any],
+    grid: Any,
+    blocks: Sequence[int] | None,
+    memory: Sequence[Any],
+) -> Trace:
     program, signature = compiled
     metadata = program.metadata
     if metadata.num_ctas != 1:
         raise LaunchError(f"{function.__name__}: num_ctas={metadata.num_ctas}: must be 1")
     launch = PtxLaunch(program.asm["ptx"], function.__name__, metadata.name)
-    passed = [(name, kind) for name, kind in signature.items() if kind != "constexpr"]
-    for name, kind in passed:
+    spans = [
+        (*host_span(f"memory[{i}]", array), launch.address(f"memory[{i}]", array)) for i, array in enumerate(memory)
+    ]
+    descriptors = iter(getattr(metadata, "tensordesc_meta", None) or ())
+    for name, kind in signature.items():
         value = values[name]
         if kind.startswith("*"):
-            launch.add(launch.address(name, value))
-        else:
+            launch.add(launch.address(name, translate_addresses(value, spans) if kind in _ADDRESSES else value))
+        elif kind.startswith("tensordesc"):
+            launch.add(*_descriptor_parameters(name, value, next(descriptors, None), launch))
+        elif kind != "constexpr":
             launch.add(float(value) if isinstance(value, float | np.floating) else int(value))
     shape = tuple(grid) if isinstance(grid, Sequence) else (grid,)
     programs = int(np.prod(shape, dtype=object)) if all(isinstance(n, int | np.integer) for n in shape) else 1
     scratch = {"global_scratch": getattr(metadata, "global_scratch_size", 0) or 0}
     scratch["profile_scratch"] = getattr(metadata, "profile_scratch_size", 0) or 0
-    for name, size in list(scratch.items())[: len(launch.parameters) - len(passed)]:
+    for name, size in list(scratch.items())[: launch.parameters_left]:
         launch.add(launch.address(name, np.zeros(max(1, size * programs), np.uint8)))
     return launch.trace(shape, 32 * metadata.num_warps, shared=metadata.shared, blocks=blocks)
+
+
+def _descriptor_parameters(
+    name: str, descriptor: Any, made: Mapping[str, Any] | None, launch: PtxLaunch
+) -> list[int | bytes]:
+    """Return the parameters that a descriptor becomes; `made` says which tensor map, or None where there are none."""
+    from tracegen.ptx.isa.tensor_map import TENSOR_TYPES, tensor_map
+
+    address = launch.address(name, descriptor.base)
+    shape, strides = ([int(size) for size in sizes] for sizes in (descriptor.shape, descriptor.strides))
+    if made is None:
+        flags = [descriptor.padding == "nan", bool(getattr(descriptor, "round_f32_to_tf32", False))]
+        return [address, *shape, *strides, *map(int, flags), *shape, *strides]
+    if made.get("is_im2col") or made["fp4_padded"] or made["elem_type"] >= len(TENSOR_TYPES):
+        raise ConfigError(f"{name}: descriptors for im2col and for padded elements of 4 bits are not supported")
+    try:
+        encoded = tensor_map(
+            address,
+            TENSOR_TYPES[made["elem_type"]],
+            shape=shape,
+            strides=[stride * made["elem_size"] for stride in strides[:-1]],
+            box=made["block_size"],
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    return [encoded, *shape, *strides]

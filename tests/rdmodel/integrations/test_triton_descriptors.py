@@ -1,0 +1,145 @@
+"""Descriptors of tensors, and arrays of addresses, as arguments of Triton kernels.
+
+On sm_90 a descriptor is a tensor map, whose copies pass the L1; before, it is an address with shapes and strides.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rdmodel import predict
+from rdmodel.errors import ConfigError
+from rdmodel.integrations.triton import trace
+from rdmodel.integrations.triton_tracing import trace_keywords
+
+triton = pytest.importorskip("triton")
+tl = pytest.importorskip("triton.language")
+
+
+@dataclass
+class Descriptor:
+    """The fields of ``triton.tools.tensor_descriptor.TensorDescriptor``, which takes tensors of torch only."""
+
+    base: Any
+    block_shape: list[int]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.base.shape
+
+    @property
+    def strides(self) -> list[int]:
+        return [stride // self.base.itemsize for stride in self.base.strides]
+
+
+@triton.jit
+def product(a, b, c, K, M: tl.constexpr, N: tl.constexpr, STEP: tl.constexpr):
+    row, column = tl.program_id(0) * M, tl.program_id(1) * N
+    total = tl.zeros((M, N), dtype=tl.float32)
+    for k in range(0, K, STEP):
+        total = tl.dot(a.load([row, k]), b.load([k, column]), total)
+    c.store([row, column], total.to(tl.float16))
+
+
+def launch(architecture, m=128, n=192, k=256, tile=(64, 64, 32), **options):
+    rows, columns, step = tile
+    a = Descriptor(np.zeros((m, k), np.float16), [rows, step])
+    b = Descriptor(np.zeros((k, n), np.float16), [step, columns])
+    c = Descriptor(np.zeros((m, n), np.float16), [rows, columns])
+    grid = (m // rows, n // columns)
+    return trace(product, grid, a, b, c, k, M=rows, N=columns, STEP=step, architecture=architecture, **options)
+
+
+# A block reads 64 rows of `a` and 64 columns of `b`, 256 deep, in halves.
+SECTORS = 2 * 3 * (2 * 64 * 256 * 2 // 32)
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_before_sm_90_descriptors_are_read_through_the_l1(warps):
+    found = predict(launch("sm_80", num_warps=warps), "a100", sms=1)
+    assert (found.sectors, found.bypassed_sectors) == (SECTORS, 0)
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_on_sm_90_tensor_maps_copy_boxes_past_the_l1(warps):
+    found = predict(launch("sm_90", num_warps=warps), "h100", sms=1)
+    assert (found.sectors, found.bypassed_sectors) == (0, SECTORS)
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_what_lies_beyond_the_tensor_is_not_read(architecture):
+    # The second of two blocks of rows ends after 32 rows, the third of three blocks of columns after 32 columns.
+    a = Descriptor(np.zeros((96, 256), np.float16), [64, 32])
+    b = Descriptor(np.zeros((256, 160), np.float16), [32, 64])
+    c = Descriptor(np.zeros((96, 160), np.float16), [64, 64])
+    traced = trace(product, (2, 3), a, b, c, 256, M=64, N=64, STEP=32, architecture=architecture)
+    found = predict(traced, "h100", sms=1)
+    assert found.sectors + found.bypassed_sectors == 3 * (96 * 256 * 2 // 32) + 2 * (160 * 256 * 2 // 32)
+
+
+def test_a_tensor_that_two_descriptors_share_is_one_array():
+    base = np.zeros((128, 128), np.float16)
+    a, b = Descriptor(base, [64, 32]), Descriptor(base, [32, 64])
+    c = Descriptor(np.zeros((128, 128), np.float16), [64, 64])
+    traced = trace(product, (2, 2), a, b, c, 128, M=64, N=64, STEP=32, architecture="sm_90")
+    assert [array.name for array in traced.launch.arrays[:2]] == ["a", "c"]
+
+
+def test_a_tuner_passes_descriptors_by_keyword():
+    a = Descriptor(np.zeros((64, 64), np.float16), [64, 32])
+    b, c = replace(a, block_shape=[32, 64]), replace(a, block_shape=[64, 64])
+    keywords = {"a": a, "b": b, "c": c, "K": 64, "M": 64, "N": 64, "STEP": 32, "num_warps": 4, "unknown": 1}
+    found = predict(trace_keywords(product, (1, 1), keywords, "sm_80"), "a100", sms=1)
+    assert found.sectors == 2 * 64 * 64 * 2 // 32
+
+
+@pytest.mark.parametrize(
+    ("base", "block_shape", "message"),
+    [
+        (np.zeros((64, 64), complex), [64, 32], "a: elements of type complex128: must be one of"),
+        (np.zeros((64, 65), np.float16)[:, :64], [64, 32], "a: strides=.*: strides must be multiples of 16 bytes"),
+        (np.zeros((64, 64), np.float16), [64, 33], "product: Triton cannot compile it for sm_90"),
+    ],
+)
+def test_a_descriptor_that_no_kernel_takes_is_refused(base, block_shape, message):
+    good = Descriptor(np.zeros((64, 64), np.float16), [32, 64])
+    bad = Descriptor(base, block_shape)
+    with pytest.raises(ConfigError, match=message):
+        trace(product, 1, bad, good, replace(good, block_shape=[64, 64]), 64, M=64, N=64, STEP=32, architecture="sm_90")
+
+
+@triton.jit
+def gather(addresses, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    place = tl.program_id(0)
+    values = tl.load(tl.load(addresses + place).to(tl.pointer_type(tl.float32)) + at)
+    tl.store(out + place * BLOCK + at, values)
+
+
+def test_addresses_in_arrays_lead_to_the_memory_that_is_given():
+    pools = [np.zeros(2048, np.float32), np.zeros(1024, np.float32)]
+    addresses = np.array([pools[0].ctypes.data, pools[1].ctypes.data, pools[0][1024:].ctypes.data], np.int64)
+    out = np.zeros(3 * 1024, np.float32)
+    traced = trace(gather, 3, addresses, out, BLOCK=1024, memory=pools)
+    found = predict(traced, "a100", sms=1)
+    # Each of the four warps of a block reads the address. The compiler does not know the alignment of the pool, so a
+    # lane loads its 16 bytes in four parts, and each sector is read four times.
+    assert found.sectors == 3 * (4 + 4 * 1024 * 4 // 32)
+    names = {array.name: array.bytes for array in traced.launch.arrays}
+    assert (names["memory[0]"], names["memory[1]"]) == (8192, 4096)
+
+
+def test_tensors_of_torch_have_addresses_too():
+    torch = pytest.importorskip("torch")
+    pool = torch.zeros(1024)
+    addresses = torch.tensor([pool.data_ptr()])
+    assert ctypes.c_int64(pool.data_ptr()).value == int(addresses[0])
+    traced = trace(gather, 1, addresses, torch.zeros(1024), BLOCK=1024, memory=[pool])
+    assert predict(traced, "a100", sms=1).sectors == 4 + 4 * 128
