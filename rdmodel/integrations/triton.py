@@ -20,10 +20,11 @@ from rdmodel.errors import ConfigError, LaunchError, RdmodelError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.integrations import candidates
+from rdmodel.integrations.triton_recording import recorded_launches
 from rdmodel.integrations.triton_tracing import Grid, is_triton_kernel, trace, trace_keywords
 from rdmodel.trace import Trace
 
-__all__ = ["Arguments", "perf_model", "trace"]
+__all__ = ["Arguments", "perf_model", "recorded_launches", "trace"]
 
 Arguments = Mapping[str, Any]
 """The keywords of one call of a performance model."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ _TYPES = {
 _ADDRESSES = ("*i64", "*u64")
 """Types of arrays that may hold addresses."""
 
-_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
+OPTIONS = (
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "launch_pdl", "launch_cooperative_grid",
+)  # fmt: skip
 """Keywords of a launch that are options of the compiler."""
 
 _ALIGNMENT = 16
@@ -73,10 +76,7 @@ def trace(
     TraceError
         If the PTX cannot be executed.
     """
-    function, values = _bind(kernel, args, meta)
-    compiled = _compile(function, values, {key: meta[key] for key in _OPTIONS if key in meta}, architecture)
-    shape = grid(values) if callable(grid) else grid
-    return _launch(function, compiled, values, shape, blocks, memory)
+    return trace_launch(compile_launch(kernel, args, meta, architecture), grid, blocks, memory)
 
 
 def trace_keywords(kernel: Any, grid: Grid, keywords: Mapping[str, Any], architecture: str) -> Trace:
@@ -86,7 +86,7 @@ def trace_keywords(kernel: Any, grid: Grid, keywords: Mapping[str, Any], archite
     """
     names = {parameter.name for parameter in _function(kernel).params}
     known = {
-        name: value for name, value in keywords.items() if name in names or (name in _OPTIONS and value is not None)
+        name: value for name, value in keywords.items() if name in names or (name in OPTIONS and value is not None)
     }
     on_cpu = {name: _copy_to_cpu(value) for name, value in known.items()}
     return trace(kernel, grid, architecture=architecture, **on_cpu)
@@ -133,8 +133,8 @@ def _bind(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any]) -> tuple[An
     for name, value in meta.items():
         if name in values:
             raise ConfigError(f"{title}: {name} is given twice")
-        if name not in names and name not in _OPTIONS:
-            raise ConfigError(f"{title}: unknown argument {name}: must be one of {', '.join((*names, *_OPTIONS))}")
+        if name not in names and name not in OPTIONS:
+            raise ConfigError(f"{title}: unknown argument {name}: must be one of {', '.join((*names, *OPTIONS))}")
         if name in names:
             values[name] = value
     for name, heuristic in heuristics.items():
@@ -194,7 +194,23 @@ def _signature(name: str, parameter: Any, value: Any) -> tuple[str, bool]:
 # ---- compilation and launch
 
 
-def _compile(function: Any, values: Mapping[str, Any], options: Mapping[str, Any], architecture: str) -> Any:
+@dataclass(frozen=True, slots=True)
+class CompiledLaunch:
+    """A function with the values of its parameters, and Triton's program for them.
+
+    `signature` has the types of the parameters in Triton's notation.
+    """
+
+    function: Any
+    values: dict[str, Any]
+    program: Any
+    signature: dict[str, str]
+
+
+def compile_launch(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any], architecture: str) -> CompiledLaunch:
+    """Bind the arguments of a launch, and compile the kernel for them; raise `ConfigError` as `trace` does."""
+    function, values = _bind(kernel, args, meta)
+    options = {key: meta[key] for key in OPTIONS if key in meta}
     try:
         import triton
         from triton.backends.compiler import GPUTarget
@@ -214,32 +230,27 @@ def _compile(function: Any, values: Mapping[str, Any], options: Mapping[str, Any
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about defaults of the compiler
-            return triton.compile(
-                source, target=GPUTarget("cuda", 10 * major + minor, 32), options=dict(options)
-            ), signature
+            program = triton.compile(source, target=GPUTarget("cuda", 10 * major + minor, 32), options=options)
     except Exception as error:  # the compiler has many errors, and each is about the kernel
         text = " ".join(str(error).split())
         raise ConfigError(f"{function.__name__}: Triton cannot compile it for {architecture}: {text[-400:]}") from error
+    return CompiledLaunch(function, values, program, signature)
 
 
-def _launch(
-    function: Any,
-    compiled: Any,
-    values: Mapping[str, Any],
-    grid: Any,
-    blocks: Sequence[int] | None,
-    memory: Sequence[Any],
+def trace_launch(
+    compiled: CompiledLaunch, grid: Grid, blocks: Sequence[int] | None = None, memory: Sequence[Any] = ()
 ) -> Trace:
-    program, signature = compiled
+    """Place the arguments of a compiled launch in memory, and return its trace; see `trace`."""
+    title, program, values = compiled.function.__name__, compiled.program, compiled.values
     metadata = program.metadata
     if metadata.num_ctas != 1:
-        raise LaunchError(f"{function.__name__}: num_ctas={metadata.num_ctas}: must be 1")
-    launch = PtxLaunch(program.asm["ptx"], function.__name__, metadata.name)
+        raise LaunchError(f"{title}: num_ctas={metadata.num_ctas}: must be 1")
+    launch = PtxLaunch(program.asm["ptx"], title, metadata.name)
     spans = [
         (*host_span(f"memory[{i}]", array), launch.address(f"memory[{i}]", array)) for i, array in enumerate(memory)
     ]
     descriptors = iter(getattr(metadata, "tensordesc_meta", None) or ())
-    for name, kind in signature.items():
+    for name, kind in compiled.signature.items():
         value = values[name]
         if kind.startswith("*"):
             launch.add(launch.address(name, translate_addresses(value, spans) if kind in _ADDRESSES else value))
@@ -247,7 +258,8 @@ def _launch(
             launch.add(*_descriptor_parameters(name, value, next(descriptors, None), launch))
         elif kind != "constexpr":
             launch.add(float(value) if isinstance(value, float | np.floating) else int(value))
-    shape = tuple(grid) if isinstance(grid, Sequence) else (grid,)
+    given = grid(values) if callable(grid) else grid
+    shape = tuple(given) if isinstance(given, Sequence) else (given,)
     programs = int(np.prod(shape, dtype=object)) if all(isinstance(n, int | np.integer) for n in shape) else 1
     scratch = {"global_scratch": getattr(metadata, "global_scratch_size", 0) or 0}
     scratch["profile_scratch"] = getattr(metadata, "profile_scratch_size", 0) or 0

@@ -1,0 +1,111 @@
+"""The launches of a Python program become traces while it runs on the CPU; no GPU is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rdmodel import predict
+from rdmodel.errors import ConfigError
+from rdmodel.integrations.triton import recorded_launches, trace
+from rdmodel.integrations.triton_tracing import trace_keywords
+from rdmodel.trace import Trace
+
+triton = pytest.importorskip("triton")
+tl = pytest.importorskip("triton.language")
+
+
+@triton.jit
+def scale(x, out, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
+
+
+tuned = triton.autotune([triton.Config({"BLOCK": size}, num_warps=2) for size in (512, 1024)], key=["n"])(scale)
+sized = triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["n"])})(scale)
+
+
+def program(x):
+    """Scale an array in three launches, as host code does that knows nothing of a recording."""
+    out = np.empty_like(x)
+    scale[(4,)](x, out, x.size, 2.0, BLOCK=1024, num_warps=4)
+    sized[(1,)](x, out, 256, 0.5)
+    tuned[lambda meta: (triton.cdiv(x.size, meta["BLOCK"]),)](x, out, x.size, 3.0)
+    return out
+
+
+def test_every_launch_becomes_a_trace_in_its_order():
+    x = np.zeros(4096, np.float32)
+    with recorded_launches() as traces:
+        program(x)
+    assert [(made.launch.kernel, made.launch.grid[0]) for made in traces] == [("scale", 4), ("scale", 1), ("scale", 8)]
+    alone = trace(scale, 4, x, np.zeros_like(x), 4096, 2.0, BLOCK=1024, num_warps=4)
+    for name in ("sectors", "hits", "misses"):
+        assert getattr(predict(traces[0], "a100", sms=1), name) == getattr(predict(alone, "a100", sms=1), name)
+
+
+def test_a_function_of_the_traces_is_recorded_in_their_place():
+    with recorded_launches("h100", architecture="sm_90", then=lambda made: predict(made, "h100", sms=1)) as found:
+        program(np.zeros(4096, np.float32))
+    assert [prediction.sectors for prediction in found] == [512, 32, 512]
+
+
+def test_kernels_launch_as_before_after_the_block_and_after_an_error():
+    before = type(scale).run
+    with pytest.raises(ZeroDivisionError), recorded_launches():
+        raise ZeroDivisionError
+    assert type(scale).run is before
+    with pytest.raises(ConfigError, match="scale: missing argument BLOCK"), recorded_launches() as traces:
+        scale[(1,)](np.zeros(8, np.float32), np.zeros(8, np.float32), 8, 1.0)
+    assert type(scale).run is before and traces == []
+
+
+def test_a_program_can_ask_for_the_device():
+    with recorded_launches("a100", architecture="sm_90"):
+        device = triton.runtime.driver.active
+        assert device.utils.get_device_properties(0)["multiprocessor_count"] == 108
+        assert device.utils.get_device_properties(0)["max_shared_mem"] == 163 << 10
+        assert device.get_current_target().arch == 90
+        with pytest.raises(ConfigError, match="asks the driver of Triton for 'load_binary', which needs a GPU"):
+            device.utils.load_binary()
+
+
+def test_a_configuration_prepares_its_arguments_first():
+    seen = []
+    config = triton.Config({"BLOCK": 512}, pre_hook=lambda values: seen.append(values["BLOCK"]))
+    kernel = triton.autotune([config], key=["n"])(scale)
+    with recorded_launches() as traces:
+        kernel[(2,)](np.zeros(1024, np.float32), np.zeros(1024, np.float32), 1024, 1.0)
+    assert seen == [512] and len(traces) == 1 and isinstance(traces[0], Trace)
+
+
+def test_a_warm_up_compiles_and_launches_nothing():
+    with recorded_launches() as traces:
+        compiled = scale.warmup(np.zeros(8, np.float32), np.zeros(8, np.float32), 8, 1.0, BLOCK=16, grid=(1,))
+    assert traces == [] and "scale" in compiled.asm["ptx"]
+
+
+def test_a_keyword_launch_still_takes_a_grid_that_is_a_function():
+    keywords = {"x": np.zeros(64, np.float32), "out": np.zeros(64, np.float32), "n": 64, "factor": 1.0, "BLOCK": 32}
+    assert trace_keywords(scale, lambda meta: (64 // meta["BLOCK"],), keywords, "sm_80").launch.grid == (2, 1, 1)
+
+
+def test_a_program_of_torch_is_recorded_forwards_and_backwards():
+    torch = pytest.importorskip("torch")
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            out = torch.empty_like(x)
+            scale[(1,)](x, out, x.numel(), 2.0, BLOCK=1024)
+            return out
+
+        @staticmethod
+        def backward(ctx, grad):
+            out = torch.empty_like(grad)
+            scale[(1,)](grad, out, grad.numel(), 2.0, BLOCK=1024)
+            return out
+
+    with recorded_launches() as traces:
+        Scaled.apply(torch.zeros(1024, requires_grad=True)).sum().backward()
+    assert len(traces) == 2
