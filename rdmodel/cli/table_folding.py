@@ -1,4 +1,4 @@
-"""Fold tables that are wider than the terminal."""
+"""Fold tables and sentences that are wider than the terminal."""
 
 from __future__ import annotations
 
@@ -56,6 +56,17 @@ def fold_table(rows: Rows, right: Collection[int], keys: int, width: int | None)
     if _total(narrowed, columns) <= width:
         return _draw(rows, narrowed, right, columns)
     return "\n\n".join(_draw(rows, sizes, right, block) for block, sizes in _divide(rows, widths, right, keys, width))
+
+
+def fold_prose(text: str, width: int | None) -> str:
+    """Return a text whose lines have at most `width` characters (None: any number); broken lines go on indented."""
+    if width is None:
+        return text
+    folded: list[str] = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())] + GAP
+        folded += wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    return "\n".join(folded)
 
 
 def _divide(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rdmodel.cli.table_folding import fold_prose, terminal_width
 from rdmodel.cli.text_tables import (
     format_blocks,
     format_gpu,
@@ -140,7 +141,8 @@ def _format_legend(result: Comparison) -> str:
     unit, part = f"coalesced {l1['line']}-byte transactions", "lines"
     if result.simulation.lookups is not None:
         unit, part = f"{l1.get('sector') or l1['line']}-byte sectors", "sectors"
-    return (
+    text = (
         f"shares of the loads' {unit}, over all SMs; errors in points, predicted minus\n"
         f"simulated; pending hits, to {part} in flight, are the model's latency misses and no part of the misses"
     )
+    return fold_prose(text, terminal_width())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rdmodel.cli.table_folding import fold_prose, terminal_width
 from rdmodel.cli.text_simulation import format_policies
 from rdmodel.cli.text_tables import (
     format_blocks,
@@ -129,9 +130,10 @@ def _format_evictions(result: Locality) -> str:
 def _format_summary(result: Locality) -> str:
     run = result.simulation
     reused_on_sm = result.unbounded.total - result.unbounded.inter_core
-    return (
+    text = (
         f"access pattern similarity {result.similarity:.2f}, balance over the sets {result.balance:.2f}, "
         f"L1 miss rate {100 * run.miss_rate:.2f} %\n"
         f"an L1 without evictions would serve {percent(reused_on_sm, result.accesses)} of the load transactions, "
         f"this one serves {percent(result.bounded.total, result.accesses)}"
     )
+    return fold_prose(text, terminal_width())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rdmodel.cli.table_folding import fold_prose, terminal_width
 from rdmodel.cli.text_tables import (
     format_blocks,
     format_carveout,
@@ -43,7 +44,7 @@ def format_with_metrics(result: Prediction, metrics: Mapping[str, float]) -> str
     if modelled < x * y * z:
         blocks = format_blocks(modelled, result.config)
         legend += f"\ncounted for {blocks}; --model-sms all --threads all counts all, as profilers do"
-    return f"{format_prediction(result)}\n\n{format_table(rows, right=(1,))}\n{legend}"
+    return f"{format_prediction(result)}\n\n{format_table(rows, right=(1,))}\n{fold_prose(legend, terminal_width())}"
 
 
 def _format_counts(result: Prediction) -> str:

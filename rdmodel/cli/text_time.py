@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rdmodel.cli.table_folding import fold_prose, terminal_width
 from rdmodel.cli.text_tables import format_bar, format_table
 from rdmodel.errors import escape_unprintable
 from rdmodel.timing.values import SHOWN_SHARE, TimeEstimate
@@ -19,4 +20,6 @@ def format_time(result: TimeEstimate) -> str:
     grid = f"grid: {result.waves:,} full waves, {100 * result.tail_share:.0f} % of the time behind them"
     notes = () if result.work.has_arithmetic else ("the trace does not tell arithmetic: only its accesses are timed",)
     table = format_table(rows, right=(1, 2)) if rows else "  nothing to do"
-    return "\n".join([escape_unprintable(head), result.explanation, "", table, "", grid, *notes])
+    return "\n".join(
+        [escape_unprintable(head), fold_prose(result.explanation, terminal_width()), "", table, "", grid, *notes]
+    )

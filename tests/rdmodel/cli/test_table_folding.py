@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import presets
-from rdmodel.cli.table_folding import LEAST_WIDTH, fold_table
+from rdmodel.cli.table_folding import LEAST_WIDTH, fold_prose, fold_table
 from tests.support.commands import SMALL
 from tests.support.examples import examples
 
@@ -146,3 +146,10 @@ def test_the_blocks_of_the_list_of_gpus_name_each_gpu(run, terminal):
     blocks = [block for block in out.split("\n\n") if block.startswith("architecture")]
     assert len(blocks) > 1
     assert all(f"  {name} " in block for block in blocks for name in presets.names())
+
+
+def test_sentences_break_at_spaces_and_go_on_indented():
+    text = "  bound by: latency 83 %, L2 69 %, load/store requests 48 %\n\nshort"
+    assert fold_prose(text, 30) == "  bound by: latency 83 %, L2\n    69 %, load/store requests\n    48 %\n\nshort"
+    assert fold_prose(text, None) == text
+    assert fold_prose(text, 80) == text
