@@ -21,7 +21,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.integrations import candidates
 from rdmodel.integrations.triton_recording import recorded_launches
-from rdmodel.integrations.triton_tracing import Grid, is_triton_kernel, trace, trace_keywords
+from rdmodel.integrations.triton_tracing import Grid, PreHook, is_triton_kernel, trace, trace_keywords
 from rdmodel.trace import Trace
 
 __all__ = ["Arguments", "perf_model", "recorded_launches", "trace"]
@@ -37,6 +37,7 @@ def perf_model(
     names: Mapping[str, str] | None = None,
     grid: Grid | None = None,
     architecture: str = "sm_80",
+    pre_hook: PreHook | None = None,
     objective: str | Callable[..., float] = "time",
     **options: Any,
 ) -> Callable[..., float]:
@@ -62,6 +63,9 @@ def perf_model(
         Names of keywords by names of an affine kernel's parameters, where they differ.
     grid, architecture
         For a ``@triton.jit`` function: as for `trace`.
+    pre_hook
+        For a ``@triton.jit`` function: the ``pre_hook`` of its configurations, such as one that sets the shapes of the
+        blocks of tensor descriptors. Triton does not call it before it asks the model; here it gets copies.
     objective
         The objective, as for `rdmodel.rank_tiles`.
     options
@@ -77,9 +81,11 @@ def perf_model(
     if jitted != (grid is not None):
         raise ConfigError(f"grid: must be {'given' if jitted else 'left out except'} for a function with @triton.jit")
     if jitted:
-        make = _from_triton(kernel, grid, architecture)
+        make = _from_triton(kernel, grid, architecture, pre_hook)
     else:
         make = _from_function(kernel) if callable(kernel) else _from_affine(kernel, names or {})
+    if not jitted and pre_hook is not None:
+        raise ConfigError("pre_hook: must be left out except for a function with @triton.jit")
     if (jitted or callable(kernel)) and names is not None:
         raise ConfigError("names: cannot be combined with a function, which takes its arguments by their own names")
 
@@ -99,8 +105,8 @@ def perf_model(
     return predicted
 
 
-def _from_triton(kernel: Any, grid: Any, architecture: str) -> Callable[[Arguments], Trace]:
-    return lambda arguments: trace_keywords(kernel, grid, arguments, architecture)
+def _from_triton(kernel: Any, grid: Any, architecture: str, pre_hook: PreHook | None) -> Callable[[Arguments], Trace]:
+    return lambda arguments: trace_keywords(kernel, grid, arguments, architecture, pre_hook)
 
 
 def _from_function(function: Callable[..., Any]) -> Callable[[Arguments], Trace]:

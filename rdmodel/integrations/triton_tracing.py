@@ -32,6 +32,9 @@ OPTIONS = (
 _ALIGNMENT = 16
 """Numbers and addresses that it divides are marked for the compiler, in bytes for addresses."""
 
+PreHook = Callable[[dict[str, Any]], Any]
+"""A function that prepares the arguments of a launch by name, such as the ``pre_hook`` of a ``triton.Config``."""
+
 Grid = int | Sequence[int] | Callable[[Mapping[str, Any]], int | Sequence[int]]
 
 
@@ -79,11 +82,19 @@ def trace(
     return trace_launch(compile_launch(kernel, args, meta, architecture), grid, blocks, memory)
 
 
-def trace_keywords(kernel: Any, grid: Grid, keywords: Mapping[str, Any], architecture: str) -> Trace:
+def trace_keywords(
+    kernel: Any, grid: Grid, keywords: Mapping[str, Any], architecture: str, pre_hook: PreHook | None = None
+) -> Trace:
     """Trace a launch whose arguments are all `keywords`, as Triton's autotuner names them.
 
-    Keywords that the kernel has no parameters for are left out. Arrays on a GPU are copied to the CPU.
+    Keywords that the kernel has no parameters for are left out. Arrays on a GPU are copied to the CPU. `pre_hook` may
+    change the keywords and their descriptors, which are copies, before the launch.
     """
+    if pre_hook is not None:
+        keywords = {
+            name: dataclasses.replace(value) if _is_descriptor(value) else value for name, value in keywords.items()
+        }
+        pre_hook(keywords)
     names = {parameter.name for parameter in _function(kernel).params}
     known = {
         name: value for name, value in keywords.items() if name in names or (name in OPTIONS and value is not None)

@@ -179,6 +179,7 @@ class Jitted:
         (Jitted("x"), {}, "grid: must be given for a function with @triton.jit"),
         (affine, {"grid": 4}, "grid: must be left out except for a function with @triton.jit"),
         (Jitted("x"), {"grid": 4, "names": {}}, "names: cannot be combined with a function"),
+        (affine, {"pre_hook": print}, "pre_hook: must be left out except for a function with @triton.jit"),
     ],
 )
 def test_a_grid_belongs_to_a_kernel_of_triton(kernel, options, message):

@@ -14,7 +14,7 @@ import pytest
 
 from rdmodel import predict
 from rdmodel.errors import ConfigError
-from rdmodel.integrations.triton import trace
+from rdmodel.integrations.triton import perf_model, trace
 from rdmodel.integrations.triton_tracing import trace_keywords
 
 triton = pytest.importorskip("triton")
@@ -98,6 +98,31 @@ def test_a_tuner_passes_descriptors_by_keyword():
     keywords = {"a": a, "b": b, "c": c, "K": 64, "M": 64, "N": 64, "STEP": 32, "num_warps": 4, "unknown": 1}
     found = predict(trace_keywords(product, (1, 1), keywords, "sm_80"), "a100", sms=1)
     assert found.sectors == 2 * 64 * 64 * 2 // 32
+
+
+def test_configurations_with_descriptors_are_ranked_with_the_shapes_that_their_hook_sets():
+    m = n = k = 256
+    a, b, c = (Descriptor(np.zeros(shape, np.float16), [1, 1]) for shape in ((m, k), (k, n), (m, n)))
+
+    def set_shapes(values):
+        rows, columns, step = (values[name] for name in ("M", "N", "STEP"))
+        values["a"].block_shape = [rows, step]
+        values["b"].block_shape = [step, columns]
+        values["c"].block_shape = [rows, columns]
+
+    model = perf_model(
+        product,
+        "h100",
+        grid=lambda meta: (m // meta["M"], n // meta["N"]),
+        architecture="sm_90",
+        pre_hook=set_shapes,
+        objective="l2_bytes",
+    )
+    values = {
+        size: model(a=a, b=b, c=c, K=k, M=size, N=size, STEP=32, num_warps=4, num_stages=3) for size in (32, 64, 128)
+    }
+    assert values[32] > values[64] > values[128]
+    assert a.block_shape == b.block_shape == c.block_shape == [1, 1]
 
 
 @pytest.mark.parametrize(
