@@ -22,9 +22,14 @@ def folder() -> Path:
 
 
 @cache
+def built(name: str) -> Path:
+    """Return the library of a source in tests/data/plugins."""
+    return build_plugin(SOURCES / name, folder() / f"{Path(name).stem}.so")
+
+
 def compiled(name: str) -> type[CompiledPolicy]:
-    """Return the policy of a source in tests/data/plugins."""
-    return load_policy(build_plugin(SOURCES / name, folder() / f"{Path(name).stem}.so"))
+    """Return the policy of a source in tests/data/plugins, which is known by its name from then on."""
+    return load_policy(built(name))
 
 
 def build_text(path: Path, text: str) -> Path:

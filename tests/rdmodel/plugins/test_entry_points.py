@@ -13,7 +13,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import gpu_from_dict
 from rdmodel.gpu.overrides import override
 from rdmodel.plugins.entry_points import installed
-from rdmodel.policies import find_index_function, find_policy, index_function
+from rdmodel.policies import find_index_function, find_policy, index_function, registry
 from rdmodel.policies.combinations import combination
 from tests.support.commands import run
 from tests.support.compiled_policies import compiled
@@ -73,6 +73,7 @@ def package(tmp_path, monkeypatch):
     """Install a package for this test."""
     install(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "LOADED", {})  # other tests load policies of the same names
     installed.cache_clear()
     yield tmp_path
     installed.cache_clear()
