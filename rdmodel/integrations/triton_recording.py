@@ -11,6 +11,7 @@ from rdmodel import presets
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.integrations.ptx_launch import target_capability
+from rdmodel.integrations.torch_on_cpu import torch_on_cpu
 from rdmodel.integrations.triton_tracing import OPTIONS, compile_launch, trace_launch
 from rdmodel.trace import WARP, Trace
 
@@ -24,15 +25,16 @@ def recorded_launches(
 ) -> Iterator[list[Any]]:
     """Record the launches of ``@triton.jit`` functions within a ``with`` block, in their order.
 
-    The program works as it is on NumPy arrays and on tensors of torch on the CPU: each launch ``kernel[grid](...)``
-    becomes a trace at once, with the memory as it is, and does not run. So arrays that a kernel writes keep their old
-    values; a later launch whose addresses or branches depend on these is traced with the old ones. An autotuned
-    function takes the first configuration that its pruning leaves.
+    The program works as it is, with NumPy arrays and tensors of torch: each launch ``kernel[grid](...)`` becomes a
+    trace at once, with the memory as it is, and does not run. So arrays that a kernel writes keep their old values; a
+    later launch whose addresses or branches depend on these is traced with the old ones. An autotuned function takes
+    the first configuration that its pruning leaves. Where torch has no GPU, tensors that the program puts on one stay
+    on the CPU, and questions about the device are answered for `gpu`.
 
     Parameters
     ----------
     gpu
-        The GPU whose numbers of SMs and bytes of shared memory programs are told that ask Triton for them.
+        The GPU that programs are told about which ask Triton or torch for the device.
     architecture
         Target of the compiler, such as ``sm_90``.
     then
@@ -79,8 +81,10 @@ def recorded_launches(
         finally:
             tuner.nargs = None
 
-    stand_in = _Driver(presets.gpu(gpu), target_capability(architecture))
+    device, capability = presets.gpu(gpu), target_capability(architecture)
+    stand_in = _Driver(device, capability)
     with ExitStack() as stack:
+        stack.enter_context(torch_on_cpu(device, capability))
         stack.enter_context(patch.object(JITFunction, "run", run))
         stack.enter_context(patch.object(Autotuner, "run", tune))
         stack.enter_context(patch.object(triton.runtime.driver, "_active", stand_in))

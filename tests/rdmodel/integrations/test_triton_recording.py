@@ -90,6 +90,22 @@ def test_a_keyword_launch_still_takes_a_grid_that_is_a_function():
     assert trace_keywords(scale, lambda meta: (64 // meta["BLOCK"],), keywords, "sm_80").launch.grid == (2, 1, 1)
 
 
+def test_what_a_program_puts_on_a_gpu_stays_on_the_cpu():
+    torch = pytest.importorskip("torch")
+    with recorded_launches("a100", architecture="sm_90") as traces:
+        x = torch.rand(1024, device="cuda", dtype=torch.float32)
+        out = torch.empty_like(x).to("cuda:0").cuda()
+        assert x.is_cuda and torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+        assert torch.cuda.get_device_properties("cuda").multi_processor_count == 108
+        with torch.cuda.device(x.device), torch.cuda.stream(torch.cuda.Stream()):
+            scale[(1,)](x, out, x.numel(), 2.0, BLOCK=1024)
+        torch.cuda.synchronize()
+        moved = torch.nn.Linear(4, 4).to(torch.device("cuda"))(torch.ones(4, device=torch.device("cuda", 0)))
+        assert moved.shape == (4,)
+    assert len(traces) == 1 and traces[0].launch.grid == (1, 1, 1)
+    assert not x.is_cuda and not torch.cuda.is_available()
+
+
 def test_a_program_of_torch_is_recorded_forwards_and_backwards():
     torch = pytest.importorskip("torch")
 
