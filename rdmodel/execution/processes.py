@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -116,9 +116,11 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
     workers = min(len(runs), count_workers(n_jobs))
     if workers > 1 and (room := room_bytes()) is not None:
         run = partial(_run_within, room // (workers + 1), run)  # this process needs a share as well
-    parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered", backend="loky")
+    # A worker may start late, or get no run at all; it has to watch its parent all the same.
+    prepare = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
+    parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered", backend="loky", **prepare)
     with _ignoring_signals():
-        results = parallel(delayed(_run_for_parent)(os.getpid(), run, *arguments) for arguments in runs)
+        results = parallel(delayed(run)(*arguments) for arguments in runs)
     try:
         yield from _ending_quietly(results)
     except BrokenExecutor:
@@ -199,17 +201,10 @@ def _run_within(share: int, run: Callable[..., R], *arguments: Any) -> R:
     return run(*arguments)
 
 
-def _run_for_parent(parent: int, run: Callable[..., R], *arguments: Any) -> R:
-    """Call `run`; let this worker process exit when its parent no longer exists."""
-    if os.getpid() != parent:
-        _watch_parent(parent)
-        _truncation.install(claims_all=True)  # for files that joblib maps
-    return run(*arguments)
-
-
-@cache
-def _watch_parent(parent: int) -> None:
+def _begin_worker(parent: int) -> None:
+    """Let this worker process exit when its parent no longer exists, and survive files that are cut off."""
     threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
+    _truncation.install(claims_all=True)  # for files that joblib maps
 
 
 def _exit_with_parent(parent: int) -> None:

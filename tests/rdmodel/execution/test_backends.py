@@ -25,7 +25,7 @@ def not_ours(monkeypatch):
     def refuse(*_):
         raise AssertionError("these workers are not ours")
 
-    for name in ("_watch_parent", "limit_worker"):
+    for name in ("_begin_worker", "limit_worker"):
         monkeypatch.setattr(processes, name, refuse)
     monkeypatch.setattr(processes, "room_bytes", lambda: 1 << 30)
     monkeypatch.setattr("rdmodel.sweeps.sweep.SINGLE_PROCESS_SECONDS", 0.0)

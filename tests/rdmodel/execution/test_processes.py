@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
@@ -50,3 +53,27 @@ def test_runs_that_are_not_wanted_any_more_can_be_closed():
 
 def test_all_results_come_in_any_order():
     assert sorted(run_in_processes(abs, [(-number,) for number in range(8)], 2)) == list(range(8))
+
+
+ONE_RUN = """
+import time
+from rdmodel.execution.processes import run_in_processes
+
+def work(seconds):
+    print("at work", flush=True)
+    time.sleep(seconds)
+
+list(run_in_processes(work, [(0,), (100,)], n_jobs=4))
+"""
+
+
+def test_workers_without_a_run_end_with_a_parent_that_is_killed():
+    # Of four workers, at least two have nothing to do. All hold the pipe, which `communicate` waits for.
+    argv = [sys.executable, "-c", ONE_RUN]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as script:
+        assert script.stdout.readline() == "at work\n"
+        assert script.stdout.readline() == "at work\n"
+        begun = time.monotonic()
+        script.kill()
+        script.communicate(timeout=60)
+        assert time.monotonic() - begun < 30
