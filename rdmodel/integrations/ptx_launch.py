@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError
 from rdmodel.trace import Trace
+
+if TYPE_CHECKING:
+    from tracegen.ptx.emulator.emulated_launch import DeviceBuffer, EmulatedLaunch
 
 _MAX_INSTRUCTIONS = 10**9
 _BITS_OF_TORCH = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -20,10 +23,11 @@ Shape = int | Sequence[int]
 """A grid or a block: one to three numbers (x, y, z)."""
 
 
-def memory_span(name: str, value: Any) -> NDArray[Any]:
+def memory_span(name: str, value: Any, *, writeable: bool = False) -> NDArray[Any]:
     """Return the memory that a NumPy array or a tensor on the CPU spans, as one dimension without gaps.
 
-    Raises `ConfigError` for a tensor on another device, and for negative strides.
+    With `writeable`, the span may be written where the array may. Raises `ConfigError` for a tensor on another device,
+    and for negative strides.
     """
     if not isinstance(value, np.ndarray):
         if str(value.device) != "cpu":
@@ -41,7 +45,7 @@ def memory_span(name: str, value: Any) -> NDArray[Any]:
     # In units of bytes: strides of a field of a structure need not be multiples of its size.
     span = sum((size - 1) * stride for size, stride in zip(value.shape, value.strides, strict=True)) + value.itemsize
     flat: NDArray[Any] = np.lib.stride_tricks.as_strided(value.view(np.ndarray), (1,), (value.itemsize,))
-    return np.lib.stride_tricks.as_strided(flat.view(np.uint8), (span,), (1,), writeable=False)
+    return np.lib.stride_tricks.as_strided(flat.view(np.uint8), (span,), (1,), writeable=writeable)
 
 
 def host_span(name: str, value: Any) -> tuple[int, int]:
@@ -82,14 +86,15 @@ class PtxLaunch:
         self.parameters = module.functions[found[0]].parameters
         self._kernel, self._title = found[0], title
         self._machine = LoadedModule(module)
-        self._placed: dict[int, Any] = {}  # an array that is passed twice is one array on the device
+        # An array that is passed twice is one array on the device.
+        self._placed: dict[int, tuple[str, Any, DeviceBuffer]] = {}
         self._given: list[int | float | bytes] = []
 
     def address(self, name: str, value: Any) -> int:
         """Place a copy of an array in device memory and return its address."""
         if id(value) not in self._placed:
-            self._placed[id(value)] = value, self._machine.allocate(memory_span(name, value).copy(), name)
-        return int(self._placed[id(value)][1].base)
+            self._placed[id(value)] = name, value, self._machine.allocate(memory_span(name, value).copy(), name)
+        return int(self._placed[id(value)][2].base)
 
     def add(self, *values: int | float | bytes) -> None:
         """Add the next parameters: numbers, addresses, or the bytes of structures."""
@@ -104,15 +109,33 @@ class PtxLaunch:
         """Return the trace; raises `ConfigError` if the parameters do not fit, and `LaunchError`."""
         from tracegen.cuda.session import trace_of_launch
 
+        return trace_of_launch(self._launch(grid, block, shared, values=False), self._title, blocks)
+
+    def execute(self, grid: Shape, block: Shape, *, shared: int = 0) -> None:
+        """Execute all blocks in ascending order, and copy the bytes that they have changed to the caller's arrays.
+
+        Raises `TraceError` for a result that is not computed, such as one of tensor cores; the arrays then stay.
+        """
+        launched = self._launch(grid, block, shared, values=True)
+        for number in range(launched.launch.blocks):
+            launched.run(number, record=False)
+        spans = [
+            (memory_span(name, value, writeable=True), buffer.array) for name, value, buffer in self._placed.values()
+        ]
+        # Arrays may overlap, each with a copy on the device: all are compared before the first is written.
+        changes = [(memory, new, memory != new) for memory, new in spans if memory.size and memory.flags.writeable]
+        for memory, new, changed in changes:
+            memory[changed] = new[changed]
+
+    def _launch(self, grid: Shape, block: Shape, shared: int, *, values: bool) -> EmulatedLaunch:
         if len(self._given) != len(self.parameters):
             raise ConfigError(
                 f"{self._title}: has {len(self.parameters)} parameters after compilation, but the arguments make "
                 f"{len(self._given)}: this version of the compiler passes them differently"
             )
-        launched = self._machine.launch(
-            self._kernel, grid, block, self._given, shared=shared, max_instructions=_MAX_INSTRUCTIONS, values=False
+        return self._machine.launch(
+            self._kernel, grid, block, self._given, shared=shared, max_instructions=_MAX_INSTRUCTIONS, values=values
         )
-        return trace_of_launch(launched, self._title, blocks)
 
 
 def target_capability(architecture: str) -> tuple[int, int]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from rdmodel import presets
-from rdmodel.errors import ConfigError
+from rdmodel.errors import ConfigError, TraceError
 from rdmodel.gpu.config import GPU
 from rdmodel.integrations.ptx_launch import target_capability
 from rdmodel.integrations.torch_on_cpu import torch_on_cpu
-from rdmodel.integrations.triton_tracing import OPTIONS, compile_launch, trace_launch
+from rdmodel.integrations.triton_tracing import OPTIONS, CompiledLaunch, compile_launch, execute_launch, trace_launch
 from rdmodel.trace import WARP, Trace
 
 
@@ -21,15 +22,16 @@ def recorded_launches(
     gpu: str | GPU = presets.DEFAULT_GPU,
     *,
     architecture: str = "sm_80",
+    values: bool = False,
     then: Callable[[Trace], Any] | None = None,
 ) -> Iterator[list[Any]]:
     """Record the launches of ``@triton.jit`` functions within a ``with`` block, in their order.
 
     The program works as it is, with NumPy arrays and tensors of torch: each launch ``kernel[grid](...)`` becomes a
-    trace at once, with the memory as it is, and does not run. So arrays that a kernel writes keep their old values; a
-    later launch whose addresses or branches depend on these is traced with the old ones. An autotuned function takes
-    the first configuration that its pruning leaves. Where torch has no GPU, tensors that the program puts on one stay
-    on the CPU, and questions about the device are answered for `gpu`.
+    trace at once, with the memory as it is. Without `values` it does not run: arrays that a kernel writes keep their
+    old values, and a later launch whose addresses or branches depend on these is traced with the old ones. An autotuned
+    function takes the first configuration that its pruning leaves. Where torch has no GPU, tensors that the program
+    puts on one stay on the CPU, and questions about the device are answered for `gpu`.
 
     Parameters
     ----------
@@ -37,6 +39,9 @@ def recorded_launches(
         The GPU that programs are told about which ask Triton or torch for the device.
     architecture
         Target of the compiler, such as ``sm_90``.
+    values
+        Execute each kernel in the emulator after its trace is made, so that the program finds its results. Those of
+        tensor cores are not computed: a kernel that writes them leaves its arrays as they are, with a warning.
     then
         A function of a trace, whose result is recorded instead; a program with many launches and large tensors should
         not keep all traces, because each has a copy of its memory.
@@ -68,6 +73,8 @@ def recorded_launches(
         if not warmup:
             made = trace_launch(launch, grid)
             recorded.append(made if then is None else then(made))
+            if values:
+                _execute(launch, grid)
         return launch.program
 
     def tune(tuner: Any, *args: Any, **meta: Any) -> Any:
@@ -89,6 +96,13 @@ def recorded_launches(
         stack.enter_context(patch.object(Autotuner, "run", tune))
         stack.enter_context(patch.object(triton.runtime.driver, "_active", stand_in))
         yield recorded
+
+
+def _execute(launch: CompiledLaunch, grid: Any) -> None:
+    try:
+        execute_launch(launch, grid)
+    except TraceError as error:
+        warnings.warn(f"the arrays keep their values: {error}", stacklevel=4)
 
 
 class _Driver:

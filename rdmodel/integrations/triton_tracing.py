@@ -12,7 +12,7 @@ import numpy as np
 
 from rdmodel.errors import ConfigError, LaunchError
 from rdmodel.integrations.ptx_launch import PtxLaunch, host_span, target_capability, translate_addresses
-from rdmodel.trace import Trace
+from rdmodel.trace import WARP, Trace
 
 _TYPES = {
     "float16": "fp16", "float32": "fp32", "float64": "fp64", "bfloat16": "bf16", "float8_e4m3fn": "fp8e4nv",
@@ -241,7 +241,7 @@ def compile_launch(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any], ar
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about defaults of the compiler
-            program = triton.compile(source, target=GPUTarget("cuda", 10 * major + minor, 32), options=options)
+            program = triton.compile(source, target=GPUTarget("cuda", 10 * major + minor, WARP), options=options)
     except Exception as error:  # the compiler has many errors, and each is about the kernel
         text = " ".join(str(error).split())
         raise ConfigError(f"{function.__name__}: Triton cannot compile it for {architecture}: {text[-400:]}") from error
@@ -252,6 +252,20 @@ def trace_launch(
     compiled: CompiledLaunch, grid: Grid, blocks: Sequence[int] | None = None, memory: Sequence[Any] = ()
 ) -> Trace:
     """Place the arguments of a compiled launch in memory, and return its trace; see `trace`."""
+    launch, shape = _prepare(compiled, grid, memory)
+    metadata = compiled.program.metadata
+    return launch.trace(shape, WARP * metadata.num_warps, shared=metadata.shared, blocks=blocks)
+
+
+def execute_launch(compiled: CompiledLaunch, grid: Grid) -> None:
+    """Execute a compiled launch; its arrays then hold the results. Raises `TraceError` for results that are not."""
+    launch, shape = _prepare(compiled, grid, ())
+    metadata = compiled.program.metadata
+    launch.execute(shape, WARP * metadata.num_warps, shared=metadata.shared)
+
+
+def _prepare(compiled: CompiledLaunch, grid: Grid, memory: Sequence[Any]) -> tuple[PtxLaunch, tuple[int, ...]]:
+    """Return a launch with all its parameters, and its grid."""
     title, program, values = compiled.function.__name__, compiled.program, compiled.values
     metadata = program.metadata
     if metadata.num_ctas != 1:
@@ -276,7 +290,7 @@ def trace_launch(
     scratch["profile_scratch"] = getattr(metadata, "profile_scratch_size", 0) or 0
     for name, size in list(scratch.items())[: launch.parameters_left]:
         launch.add(launch.address(name, np.zeros(max(1, size * programs), np.uint8)))
-    return launch.trace(shape, 32 * metadata.num_warps, shared=metadata.shared, blocks=blocks)
+    return launch, shape
 
 
 def _descriptor_parameters(

@@ -90,6 +90,59 @@ def test_a_keyword_launch_still_takes_a_grid_that_is_a_function():
     assert trace_keywords(scale, lambda meta: (64 // meta["BLOCK"],), keywords, "sm_80").launch.grid == (2, 1, 1)
 
 
+@triton.jit
+def halves(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at * 2, tl.load(x + at).to(tl.float16))
+
+
+@triton.jit
+def product(x, out, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tile = tl.load(x + at[:, None] * N + at[None, :])
+    tl.store(out + at[:, None] * N + at[None, :], tl.dot(tile, tile).to(tl.float16))
+
+
+def test_with_values_a_program_finds_the_results_of_its_kernels():
+    x = np.arange(4096, dtype=np.float32)
+    with recorded_launches(values=True) as traces:
+        out = program(x)
+    assert np.array_equal(out, 3 * x) and np.array_equal(x, np.arange(4096)) and len(traces) == 3
+
+
+def test_results_go_where_a_view_lies_and_nowhere_else():
+    whole = np.full(64, 7, np.float16)
+    x = np.arange(16, dtype=np.float32)
+    x.setflags(write=False)
+    with recorded_launches(values=True):
+        halves[(1,)](x, whole[8:40], BLOCK=16)
+    assert np.array_equal(whole[8:40:2], x) and set(whole[9:40:2]) == set(whole[40:]) == set(whole[:8]) == {7}
+
+
+def test_results_in_a_view_survive_an_argument_that_overlaps_it():
+    whole = np.arange(64, dtype=np.float32)
+    with recorded_launches(values=True):
+        scale[(1,)](whole, whole[32:], 32, 2.0, BLOCK=32)
+        scale[(1,)](whole[32:], whole, 32, 2.0, BLOCK=32)
+    assert np.array_equal(whole, [*(4 * np.arange(32)), *(2 * np.arange(32))])
+
+
+def test_results_of_tensor_cores_leave_the_arrays_with_a_warning():
+    x, out = np.ones((32, 32), np.float16), np.full((32, 32), 5, np.float16)
+    with pytest.warns(UserWarning, match="the arrays keep their values: .*product"), recorded_launches(values=True):
+        product[(1,)](x, out, N=32)
+    assert (out == 5).all()
+
+
+def test_tensors_of_torch_get_the_results_too():
+    torch = pytest.importorskip("torch")
+    with recorded_launches(values=True):
+        x = torch.arange(1024, dtype=torch.bfloat16, device="cuda")
+        out = torch.zeros_like(x)
+        scale[(1,)](x, out, x.numel(), 2.0, BLOCK=1024)
+        assert torch.equal(out, 2 * x)
+
+
 def test_what_a_program_puts_on_a_gpu_stays_on_the_cpu():
     torch = pytest.importorskip("torch")
     with recorded_launches("a100", architecture="sm_90") as traces:
