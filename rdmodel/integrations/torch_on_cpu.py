@@ -29,6 +29,8 @@ def torch_on_cpu(gpu: GPU, capability: tuple[int, int]) -> Iterator[None]:
         yield
         return
 
+    is_cuda: Any = torch.Tensor.is_cuda
+
     def redirect(
         mode: Any,
         function: Callable[..., Any],
@@ -39,7 +41,7 @@ def torch_on_cpu(gpu: GPU, capability: tuple[int, int]) -> Iterator[None]:
         name = getattr(function, "__name__", "")
         if name in ("cuda", "pin_memory"):
             return args[0]
-        if function == torch.Tensor.is_cuda.__get__:
+        if function == is_cuda.__get__:
             return True
         if name == "to":
             args = tuple(_on_cpu(torch, argument) for argument in args)
