@@ -56,11 +56,12 @@ def test_all_results_come_in_any_order():
 
 
 ONE_RUN = """
+import os
 import time
 from rdmodel.execution.processes import run_in_processes
 
 def work(seconds):
-    print("at work", flush=True)
+    os.write(1, b"at work\\n")  # at once: print writes the end of the line on its own
     time.sleep(seconds)
 
 list(run_in_processes(work, [(0,), (100,)], n_jobs=4))
