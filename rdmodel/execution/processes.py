@@ -28,6 +28,9 @@ R = TypeVar("R")
 PARENT_POLL_SECONDS = 0.5
 """Seconds between two checks of a worker whether its parent process still exists."""
 
+WORKER_REPLACEMENTS = 2
+"""Killed workers that are replaced in one call of `run_in_processes`; a run that needs too much memory kills each."""
+
 SLICE_SECONDS = 10.0
 """The longest time that finished runs wait for others, on workers that do not return results one by one."""
 
@@ -100,8 +103,9 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
     """Yield the results of `run` for the arguments in `runs`, in order of completion, from `n_jobs` workers.
 
     -1 means one process for each core; 1 means this process only. An error that is thrown into the generator ends the
-    processes at once. The processes share the memory that this one may still take. Raises `SimulationError` if one of
-    them needs more than its share, or was killed from outside.
+    processes at once. The processes share the memory that this one may still take. A worker that was killed from
+    outside is replaced, and runs that are not finished run again. Raises `SimulationError` if a worker needs more than
+    its share, or if more than `WORKER_REPLACEMENTS` were killed.
 
     With another backend of joblib (`joblib.parallel_config`), its workers run the calls, and it decides about their
     memory and their end.
@@ -118,13 +122,20 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         run = partial(_run_within, room // (workers + 1), run)  # this process needs a share as well
     # A worker may start late, or get no run at all; it has to watch its parent all the same.
     prepare = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
-    parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered", backend="loky", **prepare)
-    with _ignoring_signals():
-        results = parallel(delayed(run)(*arguments) for arguments in runs)
+    left, killed = dict(enumerate(runs)), 0
     try:
-        yield from _ending_quietly(results)
-    except BrokenExecutor:
-        raise SimulationError("a worker process was killed, perhaps for lack of memory; try fewer jobs") from None
+        while left:
+            parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered", backend="loky", **prepare)
+            with _ignoring_signals():
+                results = parallel(delayed(_run_numbered)(run, *numbered) for numbered in tuple(left.items()))
+            try:
+                yield from _ending_quietly(results, left)
+            except BrokenExecutor:
+                killed += 1
+                if killed > WORKER_REPLACEMENTS:
+                    raise SimulationError(
+                        f"{killed} worker processes were killed, perhaps for lack of memory; try fewer jobs"
+                    ) from None
     except MemoryError:
         if workers == 1:
             raise
@@ -133,14 +144,24 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         ) from None
 
 
-def _ending_quietly(results: Generator[R, None, None]) -> Generator[R, None, None]:
-    """Yield the results of joblib's own processes; an error that is thrown into the generator ends them."""
+def _run_numbered(run: Callable[..., R], number: int, arguments: tuple[Any, ...]) -> tuple[int, R]:
+    return number, run(*arguments)
+
+
+def _ending_quietly(
+    results: Generator[tuple[int, R], None, None], left: dict[int, tuple[Any, ...]]
+) -> Generator[R, None, None]:
+    """Yield the results of joblib's own processes, and take their numbers out of `left`.
+
+    An error that is thrown into the generator ends the processes.
+    """
     while True:
         with _ignoring_withdrawn_work():
             try:
-                result = next(results)
+                number, result = next(results)
             except StopIteration:
                 return
+        del left[number]
         try:
             yield result
         except GeneratorExit:

@@ -291,7 +291,7 @@ class Deadly(rd.Trace):
 
 @pytest.mark.filterwarnings("ignore:A worker stopped")
 def test_a_process_that_is_ended_from_outside_is_told_in_one_line():
-    with pytest.raises(SimulationError, match=r"a worker process was killed.*try fewer jobs"):
+    with pytest.raises(SimulationError, match=r"3 worker processes were killed.*try fewer jobs"):
         rd.contest(Deadly(), [], gpu=FERMI, n_jobs=2)
 
 

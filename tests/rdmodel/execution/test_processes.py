@@ -1,11 +1,14 @@
-"""Worker processes: how they end."""
+"""Worker processes: how they end, and how they are replaced."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +56,21 @@ def test_runs_that_are_not_wanted_any_more_can_be_closed():
 
 def test_all_results_come_in_any_order():
     assert sorted(run_in_processes(abs, [(-number,) for number in range(8)], 2)) == list(range(8))
+
+
+def _die_once(folder: Path, number: int) -> int:
+    """Return the number, but kill the process of the first call with number 3."""
+    with (folder / str(number)).open("a") as calls:
+        calls.write("called\n")
+    if number == 3 and (folder / "3").read_text() == "called\n":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.filterwarnings("ignore:A worker stopped")
+def test_a_worker_that_is_killed_is_replaced_and_its_run_runs_again(tmp_path):
+    assert sorted(run_in_processes(_die_once, [(tmp_path, number) for number in range(6)], 2)) == list(range(6))
+    assert (tmp_path / "3").read_text() == "called\n" * 2
 
 
 ONE_RUN = """

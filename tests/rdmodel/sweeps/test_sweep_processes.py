@@ -110,7 +110,7 @@ class Deadly(rd.Trace):
 
 @pytest.mark.filterwarnings("ignore:A worker stopped")
 def test_a_process_that_is_ended_from_outside_is_told_in_one_line(at_once):
-    with pytest.raises(SimulationError, match=r"a worker process was killed.*try fewer jobs"):
+    with pytest.raises(SimulationError, match=r"3 worker processes were killed.*try fewer jobs"):
         rd.sweep(Deadly(), gpu=FERMI, seed=range(4), n_jobs=2)
 
 
