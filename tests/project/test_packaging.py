@@ -154,3 +154,9 @@ def check_installation(wheel: Path, tmp_path: Path) -> None:
         check=True,
     )
     assert Path(where.stdout.strip()).is_relative_to(environment)
+
+
+def test_type_checkers_find_an_editable_install(tmp_path):
+    command = [sys.executable, "-m", "mypy", "--follow-imports=skip", "-c", "import rdmodel, tracegen"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (told.returncode, told.stdout) == (0, "Success: no issues found in 1 source file\n")
