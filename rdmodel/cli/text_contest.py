@@ -99,7 +99,7 @@ def _times(result: Contest) -> str:
 def _legend(run: Simulation) -> str:
     unit = "coalesced transaction" if run.lookups is None else "sector"
     return (
-        f"relative: IPC by that of {BASELINE}; miss rate: of the loads that did not bypass the L1;\n"
+        f"relative: IPC by that of {BASELINE}; miss rate: of loads that did not bypass the L1;\n"
         f"bypassed: of all loads; both per {unit}"
     )
 
