@@ -286,6 +286,7 @@ DEFAULTS_OMITTED = {
         "dlcm",
     ),
     "core": ("alu_latency", "store_acks"),
+    "crossbar": ("packets",),
     "l2": ("sector", "fetch", "index", "partitions", "partition_latency", "dirty_ways"),
 }  # fmt: skip
 """Fields that `GPU.to_dict` omits at their defaults, by table: GPUs from before Maxwell do not need them."""

@@ -9,6 +9,7 @@ from rdmodel.common.checks import check_choice, check_int
 from rdmodel.errors import ConfigError
 
 L2Index = Literal["linear", "hash"]
+Packets = Literal["lines", "coalesced"]
 
 MAX_CLOCK_MHZ = 100_000
 """The highest clock: its products with cycle counts fit into 64 bits."""
@@ -19,18 +20,22 @@ class CrossbarConfig:
     """The network between SMs and L2, one crossbar per direction, at `clock` MHz.
 
     A message takes `latency` crossbar cycles. It occupies the port that it leaves and the port that it enters for
-    (its bytes / `width`) cycles, rounded up.
+    (its bytes / `width`) cycles, rounded up. Where lines have no sectors, `packets` says what stores, and answers to
+    reads past the L1, carry: "lines", or "coalesced": the smallest aligned 32, 64, 128, ... bytes with all bytes that
+    the transaction touches.
     """
 
     clock: int = 1400
     width: int = 32
     latency: int = 8
+    packets: Packets = "lines"
 
     def __post_init__(self) -> None:
         """Reject impossible numbers."""
         check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         check_int("width", self.width, 1)
         check_int("latency", self.latency, 0)
+        check_choice("packets", self.packets, Packets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ NAME_KEYS = (
     "l1.dlcm",
     "core.sched",
     "l2.index",
+    "crossbar.packets",
     "l1.index.function",
 )
 """Keys whose values are names and not numbers."""

@@ -16,7 +16,7 @@ from rdmodel.simulator._dram cimport channel_free
 from rdmodel.simulator._inspection cimport Inspection
 from rdmodel.simulator._issue cimport Warp, warp_begin, warp_done, warp_free, warp_make_room, warp_starved
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED, ADMIT_USED
-from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm
+from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm, aligned_piece
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END, NEVER
 from rdmodel.simulator._network cimport REQUEST_BYTES as C_REQUEST_BYTES
 from rdmodel.simulator._patterns cimport patterns_end, patterns_free, patterns_init
@@ -120,19 +120,19 @@ cdef class Machine(Inspection):
             sm.cache.spread.bits = 0
             sm.cache.sectored = sm.cache.flying = self.sectored
             sm.cache.sector_bits = l1["sector_bits"]
-            if self.sectored:
+            if self.sized:
                 sm.entry_sectors = <uint64_t*> malloc(<size_t> (self.ldst_queue * self.max_lines) * sizeof(uint64_t))
                 if sm.entry_sectors == NULL:
                     raise MemoryError
                 for k in range(warps):
-                    sm.warp[k].sectored = True
+                    sm.warp[k].sized = True
             sm.free_load = NONE
             sm.wake = self.wakes + i
             sm.wake[0] = NEVER
             self._allocate_policies(sm, l1["sets"])
             for k in range(self.ldst_queue):
                 sm.entry[k].ids = sm.entry_ids + k * self.max_lines
-                if self.sectored:
+                if self.sized:
                     sm.entry[k].sectors = sm.entry_sectors + k * self.max_lines
 
     cdef _allocate_policies(self, Sm* sm, int64_t sets):
@@ -262,7 +262,7 @@ cdef class Machine(Inspection):
         """Append `n` instructions with `used` lines in all to a warp's buffer; `more`: further ones may follow.
 
         `masks` has the lanes that requested each line; only a record needs them. `asked` and `full` have the sectors of
-        each line; only a machine with sectors needs them.
+        each line; only a machine with sectors needs them. With coalesced packets, `asked` has 32-byte pieces.
         """
         cdef Sm* m = &self.sm[sm]
         cdef Warp* w = &m.warp[warp]
@@ -292,6 +292,10 @@ cdef class Machine(Inspection):
                 assert asked is not None and full is not None and used <= min(asked.shape[0], full.shape[0])
                 for i in range(used):
                     w.sectors[w.used + i] = asked[i] | <uint64_t> full[i] << 32
+            elif self.sized:
+                assert asked is not None and used <= asked.shape[0]
+                for i in range(used):
+                    w.sectors[w.used + i] = aligned_piece(asked[i])
             w.used += used
         w.more = more
         if empty and n > 0:

@@ -45,8 +45,8 @@ cdef struct Warp:
     int64_t* ids
     uint32_t* masks          # lanes that requested each line, if `masked`
     bint masked
-    uint64_t* sectors        # as in `Entry`, if `sectored`
-    bint sectored
+    uint64_t* sectors        # as in `Entry`, if `sized`
+    bint sized
     int64_t at, n, id_at, used, capacity, id_capacity
     bint more                # the stream may hold further instructions
     int64_t gap_left
@@ -118,7 +118,7 @@ cdef inline void warp_drop_issued(Warp* w) noexcept nogil:
         memmove(w.ids, w.ids + w.id_at, <size_t> w.used * sizeof(int64_t))
         if w.masked:
             memmove(w.masks, w.masks + w.id_at, <size_t> w.used * sizeof(uint32_t))
-        if w.sectored:
+        if w.sized:
             memmove(w.sectors, w.sectors + w.id_at, <size_t> w.used * sizeof(uint64_t))
     w.at = w.id_at = 0
 
@@ -146,7 +146,7 @@ cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
             return -1
         if w.masked and grow(<void**> &w.masks, capacity, sizeof(uint32_t)) < 0:
             return -1
-        if w.sectored and grow(<void**> &w.sectors, capacity, sizeof(uint64_t)) < 0:
+        if w.sized and grow(<void**> &w.sectors, capacity, sizeof(uint64_t)) < 0:
             return -1
         w.id_capacity = capacity
     return 0

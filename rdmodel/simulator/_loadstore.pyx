@@ -47,7 +47,7 @@ cdef class LoadStore(PartitionedNetwork):
         self.mshr_per_warp = l1["mshr_per_warp"]
         self.tags = l1["tags_per_step"]
         self.stores_allocate = l1["stores_allocate"]
-        self.unusual = self.sectored or l1["may_bypass"]
+        self.unusual = self.sized or l1["may_bypass"]
 
     cdef int _fill(self, int64_t i, int64_t t, Item item) noexcept nogil:
         """S1: take the data of a line, or those of one transaction that bypasses the L1 (~id is its load)."""
@@ -186,13 +186,13 @@ cdef class LoadStore(PartitionedNetwork):
         return C_GO
 
     cdef int _access_unusual(self, Sm* sm, Entry* e, int64_t t) noexcept nogil:
-        """Serve a transaction where lines have sectors, or where the L1 does not serve all loads."""
+        """Serve a transaction where messages have masks, or where the L1 does not serve all loads."""
         cdef int64_t id = e.ids[e.at]
-        cdef uint32_t asked = <uint32_t> e.sectors[e.at] if self.sectored else 0
+        cdef uint32_t asked = <uint32_t> e.sectors[e.at] if self.sized else 0
         if e.op == LOAD:
             return self._load_unusual(sm, e.load, id, asked, t)
+        sm.asked = sm.missed = asked
         if self.sectored:
-            sm.asked = sm.missed = asked
             return self._store_sectors(sm, e, id)
         return self._store_local(sm, e, id) if e.local and e.op == STORE else self._store(sm, e, id)
 
@@ -273,7 +273,7 @@ cdef class LoadStore(PartitionedNetwork):
 
     cdef int _bypass(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
         """Request the data of one transaction without allocation in the L1."""
-        cdef int64_t what = BYPASS | <int64_t> sm.asked << SECTORS_AT if self.sectored else BYPASS
+        cdef int64_t what = BYPASS | <int64_t> sm.asked << SECTORS_AT
         if sm.misses.size >= self.miss_queue:
             return FAIL_QUEUE
         sm.n.bypassed += 1
@@ -348,7 +348,7 @@ cdef class LoadStore(PartitionedNetwork):
         w.held += 1
         if not self.fill and self._take_way(sm, id, victim, RESERVED, w.block, w.index) < 0:
             return NO_MEMORY
-        return NO_MEMORY if ring_push(&sm.misses, Item(0, l.line, id, READ)) < 0 else MISS
+        return NO_MEMORY if ring_push(&sm.misses, Item(0, l.line, id, READ | self.line_mask)) < 0 else MISS
 
     cdef int _take_way(
         self, Sm* sm, int64_t id, int64_t victim, int64_t flags, int64_t block, int64_t warp
@@ -358,7 +358,7 @@ cdef class LoadStore(PartitionedNetwork):
         cdef CacheLine* old
         if victim != NONE:
             old = &sm.cache.line[victim]
-            if old.flags & DIRTY and ring_push(&sm.misses, Item(0, old.line, 0, WRITE)) < 0:
+            if old.flags & DIRTY and ring_push(&sm.misses, Item(0, old.line, 0, WRITE | self.line_mask)) < 0:
                 return C_MEMORY
             if old.flags & GHOST:
                 pass
@@ -378,12 +378,13 @@ cdef class LoadStore(PartitionedNetwork):
 
     cdef int _store(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
         """Write through: drop a valid copy of the line, leave a line in flight."""
+        cdef int64_t what = WRITE | <int64_t> sm.asked << SECTORS_AT
         if sm.misses.size >= self.miss_queue:
             return FAIL_QUEUE
         if sm.cache.line[id].flags & VALID:
             cache_drop(&sm.cache, id)
         sm.n.writes += 1
-        if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, self._writer(sm, e.warp), WRITE)) < 0:
+        if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, self._writer(sm, e.warp), what)) < 0:
             return NO_MEMORY
         return WRITTEN
 

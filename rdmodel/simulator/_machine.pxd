@@ -67,7 +67,7 @@ cdef struct Entry:
     bint local
     int64_t* ids
     uint32_t* masks       # lanes that requested each line, while accesses are recorded
-    uint64_t* sectors     # of each line: those asked for, and in the upper half those written in full; if `sectored`
+    uint64_t* sectors     # of each line: those asked for, and in the upper half those written in full; if `sized`
 
 
 cdef struct BlockSlot:
@@ -171,3 +171,29 @@ cdef struct Slice:
     int64_t looked, not_found
     int64_t* wake
     SliceCounters n
+
+
+cdef enum:
+    ASKED_AT = 32     # a waiter's `who` has the sender and, from this bit on, the sectors that it asked for
+
+
+cdef inline int64_t who_asks(int64_t sender, uint32_t asked) noexcept nogil:
+    return sender | <int64_t> (<uint64_t> asked << ASKED_AT)
+
+
+cdef inline uint32_t asked_by(int64_t who) noexcept nogil:
+    return <uint32_t> (<uint64_t> who >> ASKED_AT)
+
+
+cdef inline uint32_t aligned_piece(uint32_t asked) noexcept nogil:
+    # The smallest aligned group of 1, 2, 4, ... pieces that has all of `asked`, at least one.
+    cdef int lowest = 0, width = 1
+    cdef uint32_t group = 1
+    while not asked >> lowest & 1:
+        lowest += 1
+    while width < 32:
+        group = ((<uint32_t> 1 << width) - 1) << (lowest & ~(width - 1))
+        if asked & ~group == 0:
+            return group
+        width *= 2
+    return <uint32_t> 0xFFFFFFFF

@@ -41,6 +41,8 @@ cdef class Network:
     cdef int64_t x_latency, read_flits, data_flits
     cdef int64_t[33] sector_flits     # of a message with so many sectors
     cdef bint sectored                # lines are read and written by sector
+    cdef bint sized                   # messages have masks: of sectors, or of the 32-byte pieces that they carry
+    cdef int64_t line_mask            # in `what` of a message that carries a line; 0: messages have no masks
     cdef int64_t sectors              # of a line
     cdef int64_t fetch_sectors        # sectors that the DRAM reads together
     cdef Spread spread                # of lines over slices and sets
@@ -84,10 +86,10 @@ cdef class Network:
     @cython.final
     cdef int _read_slice(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     @cython.final
-    cdef int _pass_slice(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil
+    cdef int _pass_slice(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil
     cdef void _open_or_close_slice(self, Slice* s, double max_missing_share) noexcept nogil
     @cython.final
-    cdef int _fetch(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil
+    cdef int _fetch(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil
     @cython.final
     cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil
     @cython.final

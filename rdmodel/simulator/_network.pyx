@@ -15,7 +15,7 @@ from rdmodel.simulator._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
-    SECTORS_AT, SENDER_AT, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm,
+    SECTORS_AT, SENDER_AT, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm, asked_by, who_asks,
 )
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
@@ -45,16 +45,21 @@ cdef class Network:
         self.partition_latency = l2["partition_latency"]
         self.dirty_ways = l2["dirty_ways"]
         self.d_latency = dram["latency"]
-        self._read_sectors(crossbar["width"], l2, line)
+        self._read_sectors(l2, line)
+        self._read_packets(crossbar["width"], crossbar["packet_bytes"], line)
 
-    def _read_sectors(self, width, l2, line):
-        cdef int64_t count
+    def _read_sectors(self, l2, line):
         self.sectored = l2["sectored"]
         self.sectors = line // l2["sector_bytes"]
         self.fetch_sectors = l2["fetch_bytes"] // l2["sector_bytes"]
         self.spread = Spread(l2["slices"], l2["sets"], l2["hash_bits"], l2["hash_odd"])
-        for count in range(self.sectors + 1):
-            self.sector_flits[count] = -(-(REQUEST_BYTES + count * l2["sector_bytes"]) // width)
+
+    def _read_packets(self, width, packet_bytes, line):
+        cdef int64_t count
+        self.sized = self.sectored or packet_bytes < line
+        self.line_mask = ((<int64_t> 1 << (line // packet_bytes)) - 1) << SECTORS_AT if self.sized else 0
+        for count in range(line // packet_bytes + 1):
+            self.sector_flits[count] = -(-(REQUEST_BYTES + count * packet_bytes) // width)
 
     def _allocate_slices(self, line, l2, dram):
         cdef int64_t i
@@ -124,7 +129,7 @@ cdef class Network:
             else:
                 sm.n.read_messages += 1
                 flits = self.read_flits
-            if self.sectored:
+            if self.sized:
                 flits = self._count_sectors_sent(sm, item)
             item.time = self._travel(&sm.request_port, &s.request_port, flits, self.x_latency, t) + self.l_latency
             item.what |= i << SENDER_AT
@@ -152,7 +157,7 @@ cdef class Network:
         while sm.misses.size > 0:
             item = ring_pop(&sm.misses)
             sm.retry = True
-            if self.sectored:
+            if self.sized:
                 self._count_sectors_sent(sm, item)
             if item.what & KIND_MASK == WRITE:
                 sm.n.write_messages += 1
@@ -211,7 +216,7 @@ cdef class Network:
             return self._fill_slice_sectors(s, t, item)
         if item.id < 0:
             while mshr_next_waiter(&s.passing, ~item.id, &waiter):
-                if self._answer(s, waiter.who, waiter.id, item.line, 1, t) < 0:
+                if self._answer(s, <uint32_t> waiter.who, waiter.id, item.line, asked_by(waiter.who), t) < 0:
                     return C_MEMORY
             mshr_release(&s.passing, ~item.id)
             return C_GO
@@ -220,7 +225,7 @@ cdef class Network:
         l.mshr = NONE
         l.flags = (l.flags & ~RESERVED) | VALID
         while mshr_next_waiter(&s.mshrs, mshr, &waiter):
-            if self._answer(s, waiter.who, waiter.id, item.line, 1, t) < 0:
+            if self._answer(s, <uint32_t> waiter.who, waiter.id, item.line, asked_by(waiter.who), t) < 0:
                 return C_MEMORY
         mshr_release(&s.mshrs, mshr)
         s.retry = True
@@ -228,7 +233,7 @@ cdef class Network:
 
     cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil:
         cdef Sm* m = &self.sm[sm]
-        cdef int64_t flits = self._response_flits(sectors) if self.sectored else self.data_flits
+        cdef int64_t flits = self._response_flits(sectors) if self.sized else self.data_flits
         cdef int64_t time = self._travel(&s.response_port, &m.response_port, flits, self.x_latency, t)
         m.wake[0] = min(m.wake[0], time)
         return C_MEMORY if ring_push(&m.responses, Item(time, line, id, 0)) < 0 else C_GO
@@ -297,6 +302,7 @@ cdef class Network:
 
     cdef int _read_slice(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
         cdef int64_t sm = item.what >> SENDER_AT
+        cdef uint32_t asked = <uint32_t> (item.what >> SECTORS_AT)
         cdef CacheLine* l = &s.cache.line[id]
         if l.mshr != NONE:
             if not mshr_mergeable(&s.mshrs, l.mshr):
@@ -304,24 +310,24 @@ cdef class Network:
             s.n.pending_hits += 1
             s.n.reads += 1
             cache_touch(&s.cache, id)
-            return NO_MEMORY if mshr_merge(&s.mshrs, l.mshr, sm, item.id) < 0 else PENDING_HIT
+            return NO_MEMORY if mshr_merge(&s.mshrs, l.mshr, who_asks(sm, asked), item.id) < 0 else PENDING_HIT
         if s.closed and not l.flags & DIRTY:
-            return self._pass_slice(s, id, sm, item.id)
+            return self._pass_slice(s, id, who_asks(sm, asked), item.id)
         if l.flags & VALID:
             s.n.hits += 1
             s.n.reads += 1
             cache_touch(&s.cache, id)
-            return NO_MEMORY if self._answer(s, sm, item.id, item.line, 1, t) < 0 else HIT
-        return self._fetch(s, id, sm, item.id)
+            return NO_MEMORY if self._answer(s, sm, item.id, item.line, asked, t) < 0 else HIT
+        return self._fetch(s, id, who_asks(sm, asked), item.id)
 
-    cdef int _pass_slice(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
+    cdef int _pass_slice(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil:
         """Read a line from the DRAM past a closed L2, which only updates its tags."""
         cdef CacheLine* l = &s.cache.line[id]
         cdef int64_t entry, victim
         if s.channel.queued >= s.channel.limit:
             return FAIL_QUEUE
         entry = mshr_take(&s.passing, id)
-        if entry == NONE or mshr_merge(&s.passing, entry, sm, wanted) < 0:
+        if entry == NONE or mshr_merge(&s.passing, entry, who, wanted) < 0:
             return NO_MEMORY
         if l.flags & VALID:
             cache_touch(&s.cache, id)
@@ -342,7 +348,7 @@ cdef class Network:
             s.retry = True
             s.wake[0] = min(s.wake[0], self.now + 1)
 
-    cdef int _fetch(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
+    cdef int _fetch(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil:
         """Read an absent line from the DRAM: take way, MSHR and a place in the DRAM's queue, or nothing."""
         cdef CacheLine* l = &s.cache.line[id]
         cdef int64_t victim
@@ -353,7 +359,7 @@ cdef class Network:
         if s.channel.queued >= s.channel.limit:
             return FAIL_QUEUE
         l.mshr = mshr_take(&s.mshrs, id)
-        if l.mshr == NONE or mshr_merge(&s.mshrs, l.mshr, sm, wanted) < 0 or self._evict(s, victim) < 0:
+        if l.mshr == NONE or mshr_merge(&s.mshrs, l.mshr, who, wanted) < 0 or self._evict(s, victim) < 0:
             return NO_MEMORY
         cache_give(&s.cache, id, RESERVED)
         s.n.misses += 1

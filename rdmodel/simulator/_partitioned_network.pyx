@@ -9,10 +9,10 @@ from rdmodel.simulator._cache cimport (
     LOOSE, VALID, Cache, CacheLine, SectorMasks, cache_touch, mshr_merge, mshr_take,
 )
 from rdmodel.simulator._machine cimport (
-    HIT, KIND_MASK, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, SENDER_AT, SENT_ON, WRITE, WRITTEN, Slice,
+    HIT, KIND_MASK, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, SENDER_AT, SENT_ON, WRITE, WRITTEN, Slice, who_asks,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
-from rdmodel.simulator._sectored_network cimport SectoredNetwork, who_asks
+from rdmodel.simulator._sectored_network cimport SectoredNetwork
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport Item, ring_push
 

@@ -157,7 +157,7 @@ cdef class Reordering(SectoredLoadStore):
             self._block_buffer(b, queue)
             return 0
         masks = e.masks[e.at] if self.recording else 0
-        if self.sectored:
+        if self.sized:
             masks |= e.sectors[e.at] << 32
         if ring_push(&b.queue[queue], Item(t, e.ids[e.at], e.load, <int64_t> masks)) < 0:
             return C_MEMORY

@@ -327,7 +327,7 @@ cdef class Scheduling(Reordering):
         e.count = w.count[w.at]
         e.load = NONE
         memcpy(e.ids, w.ids + w.id_at, <size_t> e.count * sizeof(int64_t))
-        if self.sectored:
+        if self.sized:
             memcpy(e.sectors, w.sectors + w.id_at, <size_t> e.count * sizeof(uint64_t))
         if self.recording:
             memcpy(e.masks, w.masks + w.id_at, <size_t> e.count * sizeof(uint32_t))

@@ -1,22 +1,10 @@
 # `SectoredNetwork`: slices of the L2 that read and write lines by sector (docs/machine.md, Sectors).
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel.simulator._cache cimport Mshrs
 from rdmodel.simulator._machine cimport Slice
 from rdmodel.simulator._network cimport Network
 from rdmodel.structures._ring cimport Item
-
-cdef enum:
-    ASKED_AT = 32     # a waiter's `who` has the sender and, from this bit on, the sectors that it asked for
-
-
-cdef inline int64_t who_asks(int64_t sender, uint32_t asked) noexcept nogil:
-    return sender | <int64_t> (<uint64_t> asked << ASKED_AT)
-
-
-cdef inline uint32_t asked_by(int64_t who) noexcept nogil:
-    return <uint32_t> (<uint64_t> who >> ASKED_AT)
-
 
 cdef class SectoredNetwork(Network):
     cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil

@@ -12,7 +12,7 @@ from rdmodel.simulator._cache cimport (
 from rdmodel.simulator._dram cimport channel_enter
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT, SECTORS_AT,
-    SENDER_AT, WRITE, WRITE_MISS, WRITTEN, Slice,
+    SENDER_AT, WRITE, WRITE_MISS, WRITTEN, Slice, asked_by, who_asks,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
 from rdmodel.structures._lru cimport NONE

@@ -66,13 +66,16 @@ def sm_result(sm: int, counters: RawCounters, *, sectored: bool) -> SmSimulation
     )
 
 
-def traffic_result(counters: RawCounters, gpu: GPU, *, sectored: bool) -> Traffic:
-    """Return the messages over the crossbar and their bytes."""
+def traffic_result(counters: RawCounters, part: int, *, sized: bool) -> Traffic:
+    """Return the messages over the crossbar and their bytes; they carry parts of `part` bytes.
+
+    Those are counted if messages have masks of them; otherwise, each message has one.
+    """
     reads, writes = counters["read_messages"], counters["write_messages"]
     responses = reads + counters["acknowledgements"]
-    read_parts, write_parts, part = reads, writes, gpu.l1.line
-    if sectored:
-        read_parts, write_parts, part = counters["read_sectors"], counters["write_sectors"], gpu.l2_sector_bytes
+    read_parts, write_parts = reads, writes
+    if sized:
+        read_parts, write_parts = counters["read_sectors"], counters["write_sectors"]
     return Traffic(
         read_messages=reads,
         write_messages=writes,

@@ -10,7 +10,7 @@ from rdmodel.gpu.config import GPU, CoreSched
 from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.policies.registry import machine_settings
 from rdmodel.simulator._engine import Machine
-from rdmodel.simulator.options import SimulationOptions, has_sector_masks
+from rdmodel.simulator.options import SimulationOptions, has_sector_masks, packet_bytes
 from rdmodel.trace import WARP
 
 MAX_WARPS_PER_SCHEDULER = 64
@@ -49,7 +49,7 @@ def make_machine(
         core={**_field_numbers(gpu.core, "sched"), "sched": get_args(CoreSched).index(options.sched)},
         l1={**l1, **_l1_numbers(gpu), "may_bypass": bypasses},
         index=gpu.l1.index_code(),
-        crossbar=_field_numbers(gpu.crossbar),
+        crossbar={**_field_numbers(gpu.crossbar, "packets"), "packet_bytes": packet_bytes(gpu)},
         l2={**l2, **_l2_numbers(gpu)},
         dram=_field_numbers(gpu.dram),
         clock=gpu.clock,

@@ -14,6 +14,7 @@ from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, CoreSched
 from rdmodel.policies import Policy
 from rdmodel.policies.combinations import combination
+from rdmodel.trace.coalescing import SECTOR
 
 IN_PLACE = ("update", "through")
 """Values of `l1.stores` with which stores write the lines that are in the L1."""
@@ -102,11 +103,21 @@ def has_sector_masks(gpu: GPU) -> bool:
     return several or gpu.l1.stores in IN_PLACE or gpu.l2.partitions > 1
 
 
+def packet_bytes(gpu: GPU) -> int:
+    """Return the bytes of the unit in which messages are counted: a sector, a line, or 32 for coalesced packets."""
+    return SECTOR if gpu.crossbar.packets == "coalesced" else gpu.l2_sector_bytes
+
+
 def check_known_machine(gpu: GPU) -> None:
     """Raise `ConfigError` for a GPU that the simulator cannot run."""
     if gpu.l1.stores in ("step", "allocate"):
         raise ConfigError(f"l1.stores={gpu.l1.stores!r}: the simulator knows 'free', 'evict', 'update' and 'through'")
+    coalesced = gpu.crossbar.packets == "coalesced"
     if not has_sector_masks(gpu):
+        if coalesced and not SECTOR <= gpu.l1.line <= 32 * SECTOR:
+            raise ConfigError(
+                f"l1.line={gpu.l1.line}: must be from {SECTOR} to {32 * SECTOR} with crossbar.packets='coalesced'"
+            )
         return
     if gpu.l1.stores not in IN_PLACE:
         raise ConfigError(
@@ -116,4 +127,9 @@ def check_known_machine(gpu: GPU) -> None:
     if gpu.l1.sector_bytes != gpu.l2_sector_bytes:
         raise ConfigError(
             f"l2.sector={gpu.l2_sector_bytes}: the simulator needs that of the L1, l1.sector={gpu.l1.sector_bytes}"
+        )
+    if coalesced:
+        raise ConfigError(
+            "crossbar.packets='coalesced': messages carry their sectors where lines have sectors, stores write in "
+            "place or the L2 has partitions; use 'lines'"
         )

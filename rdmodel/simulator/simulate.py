@@ -37,7 +37,7 @@ from rdmodel.simulator.counters import (
     traffic_result,
 )
 from rdmodel.simulator.machine import make_machine
-from rdmodel.simulator.options import SimulationOptions, configure, has_sector_masks
+from rdmodel.simulator.options import SimulationOptions, configure, has_sector_masks, packet_bytes
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.coalescing import SECTOR, Chunk, StoreRule, WarpStream, open_block
@@ -262,14 +262,15 @@ class _MachineRun:
         self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS
         self._streams: dict[tuple[int, int], WarpStream] = {}
         self._sectored = has_sector_masks(request.gpu)
+        self._sized = self._sectored or packet_bytes(request.gpu) < request.gpu.l1.line
         self._observed: Chunk | None = None
         self._observed_streams: dict[tuple[int, int], WarpStream] = {}
         observed_sector = SECTOR if request.sectors else None
         if request.observe is not None:
             self._observed = Chunk(CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True, masks=True, sector=observed_sector)
-        if self._sectored:
+        if self._sized:
             # Its masks are those of the machine; those of the observer come from a second pass.
-            sector = request.gpu.l1.sector_bytes
+            sector = packet_bytes(request.gpu)
             self._chunk = Chunk(CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True, sector=sector, full=True)
         else:
             self._chunk = self._observed or Chunk(CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True)
@@ -334,7 +335,7 @@ class _MachineRun:
 
     @property
     def _needs_second_pass(self) -> bool:
-        return self._sectored and self._observed is not None
+        return self._sized and self._observed is not None
 
     def _open_block(self) -> list[WarpStream]:
         l1 = self._request.gpu.l1
@@ -364,7 +365,7 @@ class _MachineRun:
             chunk.used,
             more,
             None if self._observed is None else self._observed.masks,
-            chunk.masks if self._sectored else None,
+            chunk.masks if self._sized else None,
             chunk.full if self._sectored else None,
         )
 
@@ -391,7 +392,7 @@ class _MachineRun:
             sms=request.sms,
             cycles=self._machine.last_end + 1,
             **{name: getattr(totals, name) for name in SM_FIELDS},
-            traffic=traffic_result(sums, request.gpu, sectored=self._sectored),
+            traffic=traffic_result(sums, packet_bytes(request.gpu), sized=self._sized),
             miss_latencies=latency_result(self._machine.miss_latencies()),
             l2=l2_result(l2) if l2 else None,
             dram=dram_result(dram, request.gpu) if dram else None,

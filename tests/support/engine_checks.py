@@ -18,7 +18,7 @@ from rdmodel.reference.machine import MachineBlock, MachineInstruction
 from rdmodel.reference.machine import simulate as step_by_step
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, MISS, SLICE_COUNTERS, SM_COUNTERS
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator.options import IN_PLACE, SimulationOptions, has_sector_masks
+from rdmodel.simulator.options import IN_PLACE, SimulationOptions, has_sector_masks, packet_bytes
 from rdmodel.trace import Columns, Op, Trace
 from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT, StoreRule
 from tests.support.plain_coalescing import Row, executed, remains, requests, sector_masks
@@ -88,19 +88,25 @@ def instructions(trace: Trace, gpu: GPU, stores: bool) -> list[MachineBlock]:
     rule = StoreRule.MACHINE if stores else StoreRule.MACHINE_LOADS
     written = write_out(trace)
     blocks, warps = range(trace.launch.blocks), range(trace.launch.block_warps)
-    return [[instructions_of_warp(executed(written[block, warp]), gpu.l1, rule) for warp in warps] for block in blocks]
+    piece = gpu.l1.sector_bytes if gpu.l1.stores in IN_PLACE else 32 if gpu.crossbar.packets == "coalesced" else None
+    return [
+        [instructions_of_warp(executed(written[block, warp]), gpu.l1, rule, piece) for warp in warps]
+        for block in blocks
+    ]
 
 
-def instructions_of_warp(rows: list[Row], l1: CacheConfig, rule: StoreRule) -> list[MachineInstruction]:
-    """Coalesce the rows of a warp, with masks of sectors if stores write in place."""
+def instructions_of_warp(
+    rows: list[Row], l1: CacheConfig, rule: StoreRule, piece: int | None
+) -> list[MachineInstruction]:
+    """Coalesce the rows of a warp, with masks of pieces of `piece` bytes; None: without masks."""
     kept = [row for row in rows if remains(row, rule) is not None]
     result = []
     for row, request in zip(kept, requests(rows, l1.line, rule, l1.request_bytes), strict=True):
         op, needs, gap, lines, pc, lanes, flags = request
         asked: tuple[int, ...] = ()
         full: tuple[int, ...] = ()
-        if lines and l1.stores in IN_PLACE:
-            asked, full = zip(*sector_masks(row, l1.line, l1.sector_bytes, l1.request_bytes), strict=True)
+        if lines and piece is not None:
+            asked, full = zip(*sector_masks(row, l1.line, piece, l1.request_bytes), strict=True)
         details = (bool(flags & LOCAL), needs, gap, lanes, lines, pc, bool(flags & LOOP_EXIT))
         result.append(MachineInstruction(op, *details, asked, full, row.get("cache_op", 0)))
     return result
@@ -116,12 +122,12 @@ def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation:
     assert got.cycles == want.cycles
     shown = SHOWN_WITH_SECTORS if has_sector_masks(gpu) else SHOWN
     assert [chosen(summary(sm), shown) for sm in got.per_sm] == [chosen(counts, shown) for counts in want.sms]
-    if has_sector_masks(gpu):
+    if has_sector_masks(gpu) or gpu.crossbar.packets == "coalesced":
         sectors = {name: total(want.sms, f"{name}_sectors") for name in ("read", "write")}
         headers = 8 * got.traffic.response_messages
-        assert got.traffic.response_bytes == headers + gpu.l1.sector_bytes * sectors["read"]
+        assert got.traffic.response_bytes == headers + packet_bytes(gpu) * sectors["read"]
         headers = 8 * (got.traffic.read_messages + got.traffic.write_messages)
-        assert got.traffic.request_bytes == headers + gpu.l1.sector_bytes * sectors["write"]
+        assert got.traffic.request_bytes == headers + packet_bytes(gpu) * sectors["write"]
     assert got.to_dict()["contention"] == {name: total(want.sms, name) for name in got.contention.to_dict()}
     assert got.traffic.read_messages == total(want.sms, "read_messages")
     acknowledgements = total(want.sms, "acknowledgements")

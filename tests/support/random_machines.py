@@ -199,7 +199,7 @@ class Mix:
 
     Warps have fewer than `most` instructions of at most `widest` transactions to lines of `pool` (None: a few random
     lines), and `barriers` barriers in addition. There are `pcs` program counters; the share `exits` of instructions
-    leaves a loop. With `sectors`, lines have that many: transactions ask for some of them, often for all.
+    leaves a loop. With `sectors`, lines have that many (or messages pieces): transactions ask for some, often for all.
     """
 
     most: int = 12
@@ -285,6 +285,7 @@ class Driven:
         self.sms, self.slices = options.sms, 0 if options.memory is not None else gpu.l2.slices
         self.blocks, self.block_warps = blocks, block_warps
         self.sectored = has_sector_masks(gpu)
+        self.sized = self.sectored or gpu.crossbar.packets == "coalesced"
         self.random = random or np.random.default_rng(0)
         self.begun = 0
         self.left = {}
@@ -338,7 +339,7 @@ class Driven:
             None,
             *(
                 [np.array([mask for i in part for mask in masks(i)], np.uint32) for masks in MASKS]
-                if self.sectored
+                if self.sized
                 else []
             ),
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.reference.machine.instruction import MachineInstruction, Owner
-from rdmodel.reference.machine.messages import Message, Transaction
+from rdmodel.reference.machine.messages import Message, Transaction, aligned_piece
 from rdmodel.reference.machine.record import Counters
 from rdmodel.reference.machine.ways import IsProtected, Way, Ways
 from rdmodel.trace import Op
@@ -73,9 +73,10 @@ class L1:
     which `is_protected` holds, except at the fill of a line that a local store wrote. Each function in `on_evict` is
     called with the way of a valid line before that line is replaced. The L1 of the reference model is in
     `rdmodel.reference.model.l1`. Where `choose` is set, it chooses among the valid ways of a full set, or none of them.
+    Messages have masks of pieces of `packet` bytes (None: whole lines).
     """
 
-    def __init__(self, cache: CacheConfig, counts: Counters) -> None:
+    def __init__(self, cache: CacheConfig, counts: Counters, packet: int | None = None) -> None:
         self.miss_queue: deque[Message] = deque()
         self.unacknowledged: Counter[int] = Counter()
         self.mshrs: dict[int, L1Mshr] = {}
@@ -85,6 +86,8 @@ class L1:
         self.ways = Ways(cache.sets, cache.ways)
         self._cache = cache
         self._counts = counts
+        self._packet = packet
+        self._whole = 1 if packet is None else (1 << cache.line // packet) - 1
         self._missed: set[int] = set()
         self._shadow: list[int] = []  # least recently loaded first
         self._set_numbers: dict[int, int] = {}
@@ -207,7 +210,7 @@ class L1:
         """Read a line past the L1, whose state does not change."""
         if not self._has_queue_slot():
             return "fail_miss_queue"
-        message = Message(transaction.line, write=False, bypass=transaction, sectors=transaction.sectors)
+        message = Message(transaction.line, write=False, bypass=transaction, sectors=self._carried(transaction.sectors))
         self.miss_queue.append(message)
         self._counts["bypassed"] += 1
         return "bypassed"
@@ -218,7 +221,7 @@ class L1:
         """Serve a transaction of a store or an atomic of warp `owner`."""
         if instruction.op == Op.STORE and instruction.local:
             return self._store_local(owner, line)
-        return self._store_global(owner, line)
+        return self._store_global(owner, line, sectors)
 
     def _merge(self, mshr: L1Mshr, transaction: Transaction) -> L1Outcome | L1Failure:
         limit = self._cache.mshr_merge
@@ -244,17 +247,21 @@ class L1:
             self.ways.place(way, line, "reserved", owner)
             way.load = transaction
         self.mshrs[line] = L1Mshr(owner, way, [transaction])
-        self.miss_queue.append(Message(line, write=False))
+        self.miss_queue.append(Message(line, write=False, sectors=self._whole))
         self._counts[self._cause(line)] += 1
         return "miss"
 
-    def _store_global(self, owner: Owner, line: int) -> L1Outcome | L1Failure:
+    def _carried(self, asked: int) -> int:
+        """Return the mask of a message for what a transaction asks for."""
+        return asked if self._packet is None else aligned_piece(asked)
+
+    def _store_global(self, owner: Owner, line: int, sectors: int) -> L1Outcome | L1Failure:
         if not self._has_queue_slot():
             return "fail_miss_queue"
         way = self.find(line)
         if way is not None and way.state == "valid":
             way.state = "invalid"
-        self.miss_queue.append(Message(line, write=True, block=owner.block))
+        self.miss_queue.append(Message(line, write=True, sectors=self._carried(sectors), block=owner.block))
         self.unacknowledged[owner.block] += 1
         self._counts["writes"] += 1
         return "write"
@@ -313,7 +320,7 @@ class L1:
     def _write_back(self, way: Way) -> None:
         if way.state == "valid" and way.dirty:
             # The queue may exceed its limit by one: the access that evicts has checked for one slot only.
-            self.miss_queue.append(Message(way.line, write=True))
+            self.miss_queue.append(Message(way.line, write=True, sectors=self._whole))
 
     def _has_mshr(self, owner: Owner) -> bool:
         used_by_warp = sum(mshr.owner == owner for mshr in self.mshrs.values())

@@ -80,7 +80,7 @@ class Slice:
 
     def serve(self, sm: int, message: Message) -> L2Outcome | L2Failure:
         """Serve a message of `sm` and count its outcome, or count the failure and change nothing else."""
-        outcome = self._write(message.line) if message.write else self._read(Reader(sm, message.bypass), message.line)
+        outcome = self._write(message.line) if message.write else self._read(message.reader(sm), message.line)
         if outcome not in L2_OUTCOMES:
             self.counts[outcome] += 1
             return outcome

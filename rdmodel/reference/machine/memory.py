@@ -17,7 +17,7 @@ from rdmodel.reference.machine.messages import HEADER, Message, Reader, Response
 from rdmodel.reference.machine.record import Counters, EventLog
 from rdmodel.reference.machine.sectored_l2 import SectoredSlice
 from rdmodel.reference.machine.sm import SM
-from rdmodel.simulator.options import has_sector_masks
+from rdmodel.simulator.options import has_sector_masks, packet_bytes
 
 
 class MemorySystem(Protocol):
@@ -85,7 +85,7 @@ class SharedMemory:
     def __init__(self, gpu: GPU, sms: Sequence[SM], policies: Sequence[Policy], log: EventLog) -> None:
         self._sms = sms
         self._log = log
-        self._sector = gpu.l2_sector_bytes
+        self._packet = packet_bytes(gpu)
         self._sectored = has_sector_masks(gpu)
         self._layout = l2_layout(gpu)
         self._acknowledges = gpu.core.store_acks
@@ -115,7 +115,7 @@ class SharedMemory:
                     target.waiting.append(sm.number)
                 return
             message = sm.take_message()
-            size = message.size(self._sector)
+            size = message.size(self._packet)
             arrival = self._crossbar.carry(self._crossbar.requests, sm.number, number, size, now)
             target.input.append(Arrival(arrival + self._latency, sm.number, message))
 
@@ -186,7 +186,7 @@ class SharedMemory:
         self._sms[reader.sm].responses.append(Response(arrival, line, reader.bypass, reader.sectors))
 
     def _answer_size(self, reader: Reader) -> int:
-        return HEADER + reader.sectors.bit_count() * self._sector
+        return HEADER + reader.sectors.bit_count() * self._packet
 
     def check_drained(self) -> None:
         """Assert that every slice is empty, and that the slices got all messages that the SMs sent."""

@@ -31,9 +31,9 @@ class Transaction(NamedTuple):
 class Message(NamedTuple):
     """A request of an SM, or of slice `away` of another partition, to a slice: a read of a line, or a write.
 
-    A read that bypasses the L1 carries its transaction in `bypass`. `sectors` is the mask of the sectors that are read
-    or written, `full` of those that are written in full. `block` is the block whose store it is; a read or a write-back
-    has none.
+    A read that bypasses the L1 carries its transaction in `bypass`. `sectors` is the mask of the sectors (with
+    coalesced packets, of the 32-byte pieces) that are read or written, `full` of those that are written in full.
+    `block` is the block whose store it is; a read or a write-back has none.
     """
 
     line: int
@@ -76,3 +76,11 @@ class Response(NamedTuple):
     bypass: Transaction | None = None
     sectors: int = 1
     block: int | None = None
+
+
+def aligned_piece(asked: int) -> int:
+    """Return the mask of the smallest aligned group of 1, 2, 4, ... pieces of a line with all that are in `asked`."""
+    lowest, highest, width = (asked & -asked).bit_length() - 1, asked.bit_length() - 1, 1
+    while lowest // width != highest // width:
+        width *= 2
+    return ((1 << width) - 1) << lowest // width * width

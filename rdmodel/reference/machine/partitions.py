@@ -173,7 +173,7 @@ class PartitionedMemory(SharedMemory):
         """Send messages on to the homes of their lines; take sectors that were written away from copies."""
         for onward in self._parts[number].outbox:
             home = self._layout.slice_of(onward.line)
-            arrival = self._between.carry(self._between.requests, number, home, onward.size(self._sector), now)
+            arrival = self._between.carry(self._between.requests, number, home, onward.size(self._packet), now)
             self._parts[home].crossed.append(Arrival(arrival + self._delay, -1, onward))
         self._parts[number].outbox.clear()
         if outcome in ("write_hit", "write_miss"):

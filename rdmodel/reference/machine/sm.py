@@ -20,7 +20,7 @@ from rdmodel.reference.machine.record import BARRIER, MEMORY, NON_MEMORY, SM_COU
 from rdmodel.reference.machine.sectored_l1 import SectoredL1
 from rdmodel.reference.machine.throttling import Permit, Throttle
 from rdmodel.reference.machine.warps import Scheduler, Warp
-from rdmodel.simulator.options import SimulationOptions, has_sector_masks
+from rdmodel.simulator.options import SimulationOptions, has_sector_masks, packet_bytes
 from rdmodel.trace import Op, Space
 
 
@@ -55,7 +55,11 @@ class SM:
         self.number = number
         self.counts = zero_counters(SM_COUNTERS)
         self._sectored = has_sector_masks(gpu)
-        self.l1 = SectoredL1(gpu.l1, self.counts) if self._sectored else L1(gpu.l1, self.counts)
+        self._sized = self._sectored or gpu.crossbar.packets == "coalesced"
+        if self._sectored:
+            self.l1: L1 = SectoredL1(gpu.l1, self.counts)
+        else:
+            self.l1 = L1(gpu.l1, self.counts, packet_bytes(gpu) if self._sized else None)
         self.plugins = SmPlugins(number, self.l1, plugins)
         self.admission = make_admission(
             self.l1, options.policies, plugins, self.plugins, allocate_on_miss=gpu.l1.allocate == "miss"
@@ -90,7 +94,7 @@ class SM:
         message = self.l1.miss_queue.popleft()
         kind = "write" if message.write else "read"
         self.counts[f"{kind}_messages"] += 1
-        if self._sectored:
+        if self._sized:
             self.counts[f"{kind}_sectors"] += message.sectors.bit_count()
         return message
 
