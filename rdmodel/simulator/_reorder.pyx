@@ -46,18 +46,17 @@ cdef class Reordering(SectoredLoadStore):
         """Drain transactions of one load (S3a), and let some of one instruction enter (S3b)."""
         cdef Sm* sm = &self.sm[i]
         cdef Buffer* b = &sm.buffer
-        cdef int64_t queue = b.stuck
+        cdef int64_t queue = self._select_queue(b, t)
         cdef int served = 0
-        if queue == NONE:
-            queue = self._select_queue(b, t)
-        elif not sm.retry:
-            queue = NONE
-        if queue != NONE:
+        # The head that could not be served fails again as long as nothing has changed.
+        if queue != b.stuck or sm.retry:
             if sm.stalled:
                 sm.n.fails[sm.reason - FAILED] += t - sm.since
                 sm.stalled = False
-            sm.retry = False
-            served = self._drain(i, queue, t)
+            b.stuck = NONE
+            if queue != NONE:
+                sm.retry = False
+                served = self._drain(i, queue, t)
         if served < 0:
             return C_MEMORY
         return self._enter_buffer(i, t, served > 0)
@@ -206,15 +205,20 @@ cdef class Reordering(SectoredLoadStore):
     cdef int64_t _buffer_wake(self, Sm* sm, int64_t t) noexcept nogil:
         """Return the next cycle in which the buffer can give or take a transaction unless a message arrives before."""
         cdef Buffer* b = &sm.buffer
-        cdef int64_t k, wake = NEVER
+        cdef int64_t k, ready, wake = NEVER
+        cdef bint fails_again
         if sm.entries > 0 and not b.blocked:
             return t + 1
-        if b.stuck != NONE:
-            return t + 1 if sm.retry else <int64_t> NEVER
-        if b.held > 0:
-            for k in range(b.queues):
-                if b.queue[k].size > 0:
-                    wake = min(wake, ring_first(&b.queue[k]).time + self.buffer_latency)
-                    if wake <= t + 1:
-                        break
-        return max(wake, t + 1)
+        if b.held == 0:
+            return NEVER
+        # The head that could not be served fails until a message arrives, or until a queue that becomes ready is selected.
+        fails_again = b.stuck != NONE and not sm.retry and self._select_queue(b, t + 1) == b.stuck
+        for k in range(b.queues):
+            if b.queue[k].size == 0:
+                continue
+            ready = ring_first(&b.queue[k]).time + self.buffer_latency
+            if ready > t + 1:
+                wake = min(wake, ready)
+            elif not fails_again:
+                return t + 1
+        return wake

@@ -29,7 +29,6 @@ class PrioritizationBuffer(LoadStoreUnit):
         count = {"warp": slots * block_warps, "block": slots, "warp-in-block": block_warps}[policy.signature]
         self._waiting: list[deque[BufferedTransaction]] = [deque() for _ in range(count)]
         self._last = -1  # the queue that was drained last
-        self._selected: int | None = None  # the queue whose head could not be served
         self._flushing: int | None = None
 
     @property
@@ -48,20 +47,18 @@ class PrioritizationBuffer(LoadStoreUnit):
 
     def _drain(self, now: int) -> bool:
         """S3a: let the first transactions of one queue access the L1; return whether there were any."""
-        if self._selected is None:
-            self._selected = self._select(now)
-        if self._selected is None:
+        number = self._select(now)
+        if number is None:
             return False
-        number, queue = self._selected, self._waiting[self._selected]
+        queue = self._waiting[number]
         load = queue[0].load
         for _ in range(self.lookups):
             if not self._is_ready(number, now) or queue[0].load is not load:
                 break
             if not self._attempt(load, queue[0].line, now):
-                return True
+                break
             queue.popleft()
             self._last = number
-        self._selected = None
         return True
 
     def _select(self, now: int) -> int | None:
