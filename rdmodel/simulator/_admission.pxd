@@ -18,6 +18,7 @@ cdef class Admission(Plugins):
     cdef Period closing_period        # streaming-bypass
     cdef double max_missing_share
     cdef int64_t distance             # pd
+    cdef bint by_cache, since_allocation
     cdef int64_t counters, max_unused, unused_threshold     # abyp
     cdef int64_t pattern_loads, pattern_tags, max_accesses  # apcm
     cdef bint pattern_bypassing, pattern_protecting

@@ -5,8 +5,8 @@ from libc.stdint cimport int64_t
 
 from rdmodel.plugins.policy cimport RDMODEL_ABSENT, RDMODEL_BYPASS, RDMODEL_USE, RDMODEL_USE_PRESENT
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, RESERVED, VALID, CacheLine, Note, cache_drop, cache_open_or_close, cache_give, cache_touch,
-    cache_victim,
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Note, cache_accesses, cache_drop, cache_open_or_close, cache_give,
+    cache_touch, cache_victim,
 )
 from rdmodel.simulator._issue cimport Warp
 from rdmodel.simulator._loadstore cimport (
@@ -36,7 +36,8 @@ cdef class Admission(Plugins):
     def _read_admission(
         self, *, rule="all", bypass="none", bint closing_slices=False, int64_t period=-1, double missing_share=0.0,
         int64_t distance=0, int64_t counters=0, int64_t max_unused=0, int64_t unused_threshold=0, int64_t loads=0,
-        int64_t tags=0, int64_t max_accesses=0, bint bypassing=False, bint protecting=False, table=0, options=(),
+        int64_t tags=0, int64_t max_accesses=0, bint bypassing=False, bint protecting=False, bint by_cache=False,
+        bint since_allocation=False, table=0, options=(),
     ):
         """Set the admission policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.admission = ADMISSION_RULES[rule]
@@ -46,6 +47,8 @@ cdef class Admission(Plugins):
         self.closing_period = Period(period, period - 1)
         self.max_missing_share = missing_share
         self.distance = distance
+        self.by_cache = by_cache
+        self.since_allocation = since_allocation
         self.counters = counters
         self.max_unused = max_unused
         self.unused_threshold = unused_threshold
@@ -85,7 +88,7 @@ cdef class Admission(Plugins):
         sm.looked += 1
         sm.not_found += absent
         if sm.cache.accesses != NULL:
-            sm.cache.accesses[l.set] += 1
+            cache_accesses(&sm.cache, l.set)[0] += 1
         if sm.cache.noted:
             self._note(sm, load, id, outcome, absent)
         if self.plugged:
@@ -191,18 +194,12 @@ cdef class Admission(Plugins):
             self._describe(sm, id, warp, pc, self._presence(sm, id), False, &self.asking)
             if self.choosing:
                 return self._choose_way(sm, set, victim)
-        if self.admission == ADMIT_BY_PATTERN:
+        if self.admission == ADMIT_BY_PATTERN or self.admission == ADMIT_UNPROTECTED:
             return self._find_unguarded(sm, set, victim)
-        if not cache_victim(&sm.cache, set, victim):
-            return NO_WAY
-        if self.admission == ADMIT_UNPROTECTED and victim[0] != NONE:
-            # The least recently used line is the first to lose its protection.
-            if sm.cache.accesses[set] - sm.cache.note[victim[0]].used < self.distance:
-                return PROTECTED
-        return WAY
+        return WAY if cache_victim(&sm.cache, set, victim) else NO_WAY
 
     cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
-        """Find the least recently used line that APCM does not protect."""
+        """Find the least recently used line that is neither in flight nor protected, by APCM or PD."""
         cdef int64_t id = sm.cache.set[set].oldest
         cdef bint protected = False
         victim[0] = NONE
@@ -219,6 +216,10 @@ cdef class Admission(Plugins):
 
     cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil:
         cdef const Note* n = &sm.cache.note[id]
+        if self.admission == ADMIT_UNPROTECTED:
+            if sm.cache.line[id].flags & RESERVED:
+                return False
+            return cache_accesses(&sm.cache, sm.cache.line[id].set)[0] - n.used < self.distance
         return n.mark != NONE and sm.patterns.guard[n.owner].number == n.mark
 
     cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil:

@@ -34,7 +34,7 @@ cdef struct CacheLine:
 
 cdef struct Note:
     # Data of policies about a line.
-    int64_t used          # `accesses` of the set when the line was last touched
+    int64_t used          # `accesses` of the set when the line was last touched or, if `aging`, got its way
     int64_t uses          # load transactions that brought or found it since it was brought
     int64_t mark          # abyp: the counter of the load that brought it; apcm: its protection; or NONE
     int64_t owner         # apcm: the warp slot that protects it
@@ -77,7 +77,8 @@ cdef struct Cache:
     int64_t sector_bits
     int64_t known, capacity
     Recency* set          # lines that own a way, most recent first
-    int64_t* accesses     # loads served in each set; NULL unless a policy needs them
+    int64_t* accesses     # loads served in each set or, if `pooled`, in all; NULL unless a policy needs them
+    bint pooled, aging
     int64_t sets, ways
     Index index
     int64_t interleave    # number of caches that lines are dealt to; a line's number in this one is line / interleave
@@ -218,10 +219,15 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
     return 0
 
 
+cdef inline int64_t* cache_accesses(const Cache* c, int64_t set) noexcept nogil:
+    # The counter of the loads that were served in a set, or in all.
+    return c.accesses + (0 if c.pooled else set)
+
+
 cdef inline void cache_touch(Cache* c, int64_t id) noexcept nogil:
     # Make a line that owns a way the most recent of its set.
-    if c.accesses != NULL:
-        c.note[id].used = c.accesses[c.line[id].set]
+    if c.accesses != NULL and not c.aging:
+        c.note[id].used = cache_accesses(c, c.line[id].set)[0]
     recency_touch(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
 
 
@@ -274,7 +280,7 @@ cdef inline void cache_give(Cache* c, int64_t id, int64_t flags) noexcept nogil:
     recency_push(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
     c.line[id].flags |= flags
     if c.accesses != NULL:
-        c.note[id].used = c.accesses[c.line[id].set]
+        c.note[id].used = cache_accesses(c, c.line[id].set)[0]
 
 
 cdef inline void shadow_raise(Cache* c, int64_t id) noexcept nogil:

@@ -142,6 +142,8 @@ cdef class Machine(Inspection):
             sm.cache.accesses = <int64_t*> calloc(<size_t> sets, sizeof(int64_t))
             if sm.cache.accesses == NULL:
                 raise MemoryError
+            sm.cache.pooled = self.by_cache
+            sm.cache.aging = self.since_allocation
         sm.cache.noted = self.plugged or self.admission in (ADMIT_UNPROTECTED, ADMIT_USED, ADMIT_BY_PATTERN)
         if self.admission == ADMIT_USED:
             sm.unused = <int64_t*> calloc(<size_t> self.counters, sizeof(int64_t))

@@ -154,7 +154,7 @@ def random_policies(random):
         BypassAll(),
         BypassOnStall(on=pick(*stalls)),
         StreamingBypass(period=period(), threshold=pick(0.0, 0.3, 0.6, 0.9), caches=pick("both", "l1", "l2")),
-        PD(distance=pick(1, 2, 4, 8)),
+        PD(distance=pick(1, 2, 4, 8), counts=pick("set", "set", "cache"), since=pick("use", "use", "allocation")),
         random_abyp(random),
         random_apcm(random),
     )

@@ -69,40 +69,46 @@ class BypassAllLoads(Admission):
 
 
 class DistanceProtection(Admission):
-    """``pd``: protect a line for `distance` loads of its set; loads that would displace it bypass the L1."""
+    """``pd``: protect a line for `distance` loads of its set, or of the cache; loads without another line bypass."""
 
     def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: PD, *, allocate_on_miss: bool) -> None:
         super().__init__(l1, stalls)
-        self._distance = policy.distance
+        self._policy = policy
         self._allocate_on_miss = allocate_on_miss
-        # For each set, the value of `Ways.uses` when each of its last loads was served.
+        # For each set, or for all together, the value of `Ways.uses` when each of the last loads was served.
         self._last_loads: dict[int, deque[int]] = {}
+        l1.is_protected = self._is_protected
 
     def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
-        if self._allocate_on_miss and self._l1.is_absent(transaction.line):
-            way = self._l1.victim(transaction.line)
-            if way is not None and self._is_protected(way):
-                return self._l1.bypass(transaction)
+        line = transaction.line
+        if self._allocate_on_miss and self._l1.is_absent(line) and self._keeps_out(line):
+            return self._l1.bypass(transaction)
         return super()._load(transaction)
 
     def fill(self, line: int, sectors: int) -> list[Transaction]:
         """Let a line arrive; if it would displace a protected line, only the waiting transactions get the data."""
-        if self._l1.may_abandon(line):
-            way = self._l1.victim(line)
-            if way is not None and self._is_protected(way):
-                return self._l1.abandon(line, sectors)
+        if self._l1.may_abandon(line) and self._keeps_out(line):
+            return self._l1.abandon(line, sectors)
         return super().fill(line, sectors)
 
+    def _keeps_out(self, line: int) -> bool:
+        """Return whether some way could take a line, but all of those are protected."""
+        return self._l1.victim(line) is not None and self._l1.victim_of_load(line) is None
+
     def _is_protected(self, way: Way) -> bool:
-        """Return whether fewer than `distance` loads of its set were served since a way's line was last used."""
+        """Return whether fewer than `distance` loads were served since a way's line was last used, or allocated."""
         if way.state != "valid":
             return False
-        last_loads = self._last_loads.get(self._l1.set_of(way.line), ())
-        return sum(use >= way.last_use for use in last_loads) < self._distance
+        since = way.placed if self._policy.since == "allocation" else way.last_use
+        return sum(use >= since for use in self._loads_beside(way.line)) < self._policy.distance
 
     def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
-        last_loads = self._last_loads.setdefault(self._l1.set_of(transaction.line), deque(maxlen=self._distance))
-        last_loads.append(self._l1.ways.uses)
+        self._loads_beside(transaction.line).append(self._l1.ways.uses)
+
+    def _loads_beside(self, line: int) -> deque[int]:
+        """Return the last loads that count for the protection of a line."""
+        scope = 0 if self._policy.counts == "cache" else self._l1.set_of(line)
+        return self._last_loads.setdefault(scope, deque(maxlen=self._policy.distance))
 
 
 class StreamingAdmission(Admission):

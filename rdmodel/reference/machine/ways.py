@@ -19,7 +19,8 @@ NOBODY = Owner(-1, -1)
 class Way:
     """One way: its line, its state, and the warp that brought the line.
 
-    A `ghost` is a valid line without data: the tag only records that the line would be there. In the L1, `load` is the
+    `last_use` and `placed` are the values of `Ways.uses` at the last use of the line, and when it got the way. A
+    `ghost` is a valid line without data: the tag only records that the line would be there. In the L1, `load` is the
     load transaction that brought the line, if one did. `reuses` counts the loads that found the line since it is valid,
     or waited for it. In a cache with sectors, `sectors` are those whose data is there, `pending` those in flight, and
     `written` those that were written in place; the way is reserved while some sector is in flight. In the L2, `cleaned`
@@ -30,6 +31,7 @@ class Way:
     state: State = "invalid"
     dirty: bool = False
     last_use: int = 0
+    placed: int = 0
     bringer: Owner = NOBODY
     ghost: bool = False
     load: Transaction | None = None
@@ -84,3 +86,4 @@ class Ways:
         way.load, way.reuses = None, 0
         way.sectors = way.pending = way.written = way.cleaned = 0
         self.touch(way)
+        way.placed = way.last_use

@@ -106,6 +106,29 @@ def test_every_set_counts_its_own_loads():
     assert outcomes(outcome) == [MISS, MISS, MISS, MISS, BYPASSED]
 
 
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        # When line 4 comes, line 0 has seen two loads since its last use, with that; when line 6 comes, three.
+        ({}, [MISS, MISS, HIT, HIT, BYPASSED, MISS]),
+        # When line 4 comes, line 0 has seen four loads since it was allocated, and line 2 three.
+        ({"since": "allocation"}, [MISS, MISS, HIT, HIT, MISS, MISS]),
+    ],
+)
+def test_protection_lasts_from_the_last_use_or_from_the_allocation(options, wanted):
+    gpu = machine(sets=1)
+    outcome = one_warp(*chain(0, 2, 0, 2, 4, 6), gpu=gpu, policies=[PD(distance=3, **options)])
+    assert outcomes(outcome) == wanted
+
+
+def test_the_loads_of_all_sets_may_count_together():
+    # Line 1 is of the other set. If its loads count, too, line 0 has seen five before line 4, and is replaced.
+    outcome = one_warp(*chain(0, 2, 1, 1, 4), policies=[PD(distance=4, counts="cache")])
+    assert outcomes(outcome) == [MISS, MISS, MISS, HIT, MISS]
+    outcome = one_warp(*chain(0, 2, 1, 1, 4), policies=[PD(distance=4)])
+    assert outcomes(outcome) == [MISS, MISS, MISS, HIT, BYPASSED]
+
+
 def test_local_stores_displace_protected_lines():
     # The store displaces line 0; line 1 is then protected.
     gpu = machine(sets=1)

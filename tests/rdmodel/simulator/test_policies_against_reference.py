@@ -218,14 +218,23 @@ def test_l1s_close_and_open_alike(allocate, seed, period, threshold, sms, memory
     check(random, gpu, blocks, 2, StreamingBypass(period=period, threshold=threshold), sms=sms, memory=memory)
 
 
+@pytest.mark.parametrize("counts", ["set", "cache"])
+@pytest.mark.parametrize("since", ["use", "allocation"])
 @pytest.mark.parametrize("allocate", ["miss", "fill"])
 @examples(25)
 @given(SEEDS, st.integers(1, 24), st.integers(1, 4), MEMORIES)
-def test_the_same_lines_are_protected(allocate, seed, distance, ways, memory):
+def test_the_same_lines_are_protected(allocate, since, counts, seed, distance, ways, memory):
     random = np.random.default_rng(seed)
     gpu = random_gpu(random, l1={"allocate": allocate, "ways": ways, "sets": 2, "mshrs": 4})
     mix = Mix(most=30, widest=3, pool=tuple(range(14)), ops=MOSTLY_LOADS, local=0.5, empty=0, needs=(0, 1))
-    check(random, gpu, random_blocks(random, 3, 3, mix), 2, PD(distance=distance), memory=memory)
+    check(
+        random,
+        gpu,
+        random_blocks(random, 3, 3, mix),
+        2,
+        PD(distance=distance, counts=counts, since=since),
+        memory=memory,
+    )
 
 
 @pytest.mark.parametrize("allocate", ["miss", "fill"])
