@@ -14,7 +14,7 @@ Since = Literal["use", "allocation"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PD(Policy):
-    """Static protection distance, after Duong et al. (MICRO 2012); a baseline of Koo et al., section 6.5.
+    """Static protection distance (Duong et al., MICRO 2012; a baseline of Koo et al., section 6.5).
 
     A line is protected until its set (`counts`: or the cache) has served `distance` load transactions since the line
     was last used (`since`: or allocated). A miss that finds all lines of its set protected bypasses. Duong et al. count
