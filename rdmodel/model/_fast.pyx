@@ -354,8 +354,10 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
     cdef int64_t warp = core.port, tag = 0, id = core.next_line[warp], arrival = NO_ARRIVAL, now = core.now
     cdef Warp* w = &core.warp[warp]
     cdef Pace* p = &core.pace[warp]
-    cdef bint load = not sectored or not core.in_place or w.program[w.at].op == OP_LOAD
-    cdef int64_t at, left, latest
+    # What a warp that stalled left beside its line tells a load from a store, and need not be read from its buffer.
+    cdef uint64_t asked = core.next_asked[warp] if sectored else 0
+    cdef bint load = not sectored or asked != 0
+    cdef int64_t at, left, latest, ahead
     if id < 0:
         return end_instruction(core, -1)
     at = w.id_at
@@ -364,14 +366,16 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
     if left < 0:
         left = w.program[w.at].count
         latest = -1
+    if not load:
+        asked = w.masks[at]
     while True:
         core._count_for(w, id)
         if not sectored:
             arrival = load_line(core, id, now)
         elif load:
-            arrival = load_sectors(core, id, <uint32_t> w.masks[at], now)
+            arrival = load_sectors(core, id, <uint32_t> asked, now)
         else:
-            store_sectors(core, id, <uint32_t> w.masks[at], <uint32_t> (w.masks[at] >> 32), now)
+            store_sectors(core, id, <uint32_t> asked, <uint32_t> (asked >> 32), now)
         if arrival < NO_ARRIVAL:
             stall(core, arrival)
             break
@@ -391,7 +395,11 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
             return end_instruction(core, latest)
         id = w.ids[at]
         prefetch(&core.fast_line[id])
-        prefetch(&w.ids[min(at + FETCHED, w.used)])
+        ahead = min(at + FETCHED, w.used)
+        prefetch(&w.ids[ahead])
+        if sectored:
+            asked = w.masks[at]
+            prefetch(&w.masks[ahead])
         tag += 1
         if tag == core.tags:
             if now + 1 >= core.agenda.first or not core._draws_suffice(core.tags) or core.logged >= core.log_full:
@@ -404,7 +412,7 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
     p.latest = latest
     core.next_line[warp] = id
     if sectored:
-        core.next_asked[warp] = next_asked(core, w)
+        core.next_asked[warp] = <uint32_t> asked if load else 0
     core.now = now
     return C_GO
 
