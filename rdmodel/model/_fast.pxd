@@ -191,6 +191,17 @@ cdef inline int64_t load_partly(
     return arrival
 
 
+cdef inline bint misses(FastCore core, int64_t warp, const bint sectored) noexcept nogil:
+    # Tell whether the next transaction of a warp misses.
+    cdef int64_t id = core.next_line[warp], way
+    if id < 0:
+        return False
+    way = core.fast_line[id].way
+    if not sectored:
+        return way < 0
+    return core.next_asked[warp] & ~(core.in_sets.there[way] if way >= 0 else 0) != 0
+
+
 cdef inline void store_sectors(FastCore core, int64_t id, uint32_t asked, uint32_t full, int64_t now) noexcept nogil:
     # Issue a transaction of a store that writes in place, where its line is, and through to the L2.
     cdef FastLine* l = &core.fast_line[id]

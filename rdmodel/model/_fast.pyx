@@ -204,22 +204,19 @@ cdef inline int64_t gather_needs(const Warp* w, const Pace* p) noexcept nogil:
     return key
 
 
-cdef inline uint32_t next_asked(FastCore core, const Warp* w) noexcept nogil:
-    # Return the sectors that the next transaction of a warp asks for, if it is that of a load.
-    return <uint32_t> w.masks[w.id_at] if core.sectored and w.program[w.at].op == OP_LOAD else 0
-
-
 cdef inline bint look_ahead(FastCore core, int64_t warp) noexcept nogil:
     # Pass stores that take no step, and gather the needs of the next instruction; False: the buffer is too short.
     cdef Warp* w = &core.warp[warp]
     cdef Pace* p = &core.pace[warp]
     cdef int64_t count
+    cdef bint asks
     while w.at < w.n:
         p.key = gather_needs(w, p)
         count = w.program[w.at].count
         if w.program[w.at].op == OP_LOAD or (core.in_place and count > 0):
             core.next_line[warp] = w.ids[w.id_at] if count > 0 else -1
-            core.next_asked[warp] = next_asked(core, w) if count > 0 else 0
+            asks = core.sectored and count > 0 and w.program[w.at].op == OP_LOAD
+            core.next_asked[warp] = <uint32_t> w.masks[w.id_at] if asks else 0
             return True
         if w.program[w.at].op == OP_BARRIER:
             core.special |= <uint64_t> 1 << warp
@@ -415,17 +412,6 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
         core.next_asked[warp] = <uint32_t> asked if load else 0
     core.now = now
     return C_GO
-
-
-cdef inline bint misses(FastCore core, int64_t warp, const bint sectored) noexcept nogil:
-    # Tell whether the next transaction of a warp misses.
-    cdef int64_t id = core.next_line[warp], way
-    if id < 0:
-        return False
-    way = core.fast_line[id].way
-    if not sectored:
-        return way < 0
-    return core.next_asked[warp] & ~(core.in_sets.there[way] if way >= 0 else 0) != 0
 
 
 cdef inline bint stall_misses(FastCore core, Ready* ready, const bint sectored) noexcept nogil:
