@@ -351,7 +351,7 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
     cdef int64_t warp = core.port, tag = 0, id = core.next_line[warp], arrival = NO_ARRIVAL, now = core.now
     cdef Warp* w = &core.warp[warp]
     cdef Pace* p = &core.pace[warp]
-    # What a warp that stalled left beside its line tells a load from a store, and need not be read from its buffer.
+    # The word that a stalled warp left beside its line tells a load from a store; its buffer need not be read.
     cdef uint64_t asked = core.next_asked[warp] if sectored else 0
     cdef bint load = not sectored or asked != 0
     cdef int64_t at, left, latest, ahead
