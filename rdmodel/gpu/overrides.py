@@ -112,8 +112,9 @@ def _resize_l1(plain: dict[str, Any], gpu: GPU, assignments: Mapping[str, Any]) 
     choices = l1.get("carveouts")
     known = isinstance(choices, list | tuple) and _whole(*choices, l1.get("unified")) and len(choices) > 0
     if shared and not resized and known:
+        # A carve-out that is no choice stays for the checks, which must not find a size that does not fit first.
         carveout = l1.get("carveout", "auto")
-        l1["size"] = l1["unified"] - (carveout if _whole(carveout) else min(choices))
+        l1["size"] = l1["unified"] - (carveout if carveout in choices else min(choices))
         sources["l1.size"] = f"{DERIVED_SOURCE}l1.unified and the carve-out"
         if "carveouts" in shared and "shared_memory" not in assignments:
             plain["shared_memory"] = max(choices)

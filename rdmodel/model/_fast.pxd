@@ -112,19 +112,63 @@ cdef inline int64_t load_sectors(FastCore core, int64_t id, uint32_t asked, int6
     # As `load_line`, for the sectors that a transaction asks for.
     cdef FastLine* l = &core.fast_line[id]
     cdef Ways* ways = &core.in_sets
-    cdef int64_t way = l.way, arrival = -1, due
-    cdef uint32_t there = 0, late = 0, missing, held
-    if way >= 0:
-        there = asked & ways.there[way]
-        late = there & sectors_late(ways, way, now)
-        if there == asked and not late:
-            core.hits += count_sectors(asked)
-            l.asked |= asked
-            ways_use(ways, way, core.order)
-            shadow_add(&core.seen, core.fast_line, id, shadow_sectors(&core.seen, l) | asked)
-            return now + core.hit_latency
-    missing = asked & ~there
-    held = shadow_sectors(&core.seen, l)
+    cdef int64_t way = l.way
+    cdef uint32_t there, late
+    if way < 0:
+        return load_absent(core, id, asked, now)
+    there = asked & ways.there[way]
+    late = sectors_late(ways, way, there, now)
+    if there != asked or late:
+        return load_partly(core, id, asked, there, late, now)
+    core.hits += count_sectors(asked)
+    load_uses(core, id, way, asked)
+    return now + core.hit_latency
+
+
+cdef inline void load_uses(FastCore core, int64_t id, int64_t way, uint32_t asked) noexcept nogil:
+    # Let the cache and that of the causes know that a load has used sectors of a line.
+    cdef FastLine* l = &core.fast_line[id]
+    l.asked |= asked
+    ways_use(&core.in_sets, way, core.order)
+    shadow_add(&core.seen, core.fast_line, id, shadow_sectors(&core.seen, l) | asked)
+
+
+cdef inline void count_causes(FastCore core, const FastLine* l, uint32_t missing) noexcept nogil:
+    cdef uint32_t again = missing & l.asked, held = 0
+    if again:
+        held = again & shadow_sectors(&core.seen, l)
+    core.compulsory += count_sectors(missing ^ again)
+    core.associativity += count_sectors(held)
+    core.capacity += count_sectors(again ^ held)
+
+
+cdef inline int64_t load_absent(FastCore core, int64_t id, uint32_t asked, int64_t now) noexcept nogil:
+    # Load sectors of a line that has no way.
+    cdef Ways* ways = &core.in_sets
+    cdef int64_t way, due
+    if core.mshrs_used == core.mshrs:
+        return STALLED_MSHR
+    way = ways_take(ways, core.fast_line, id, now)
+    if way < 0:
+        return STALLED_WAYS
+    ways.there[way] = ways.written[way] = 0
+    core.tag_misses += 1
+    if core.logs:
+        core._log(id, asked, 0, False)
+    count_causes(core, &core.fast_line[id], asked)
+    due = draw_fill(core, now)
+    sectors_request(ways, way, asked, due)
+    load_uses(core, id, way, asked)
+    return due
+
+
+cdef inline int64_t load_partly(
+    FastCore core, int64_t id, uint32_t asked, uint32_t there, uint32_t late, int64_t now
+) noexcept nogil:
+    # Load sectors of a line some of which are missing, or `late`, that is, in flight.
+    cdef Ways* ways = &core.in_sets
+    cdef int64_t way = core.fast_line[id].way, arrival = -1, due
+    cdef uint32_t missing = asked & ~there
     if core.mshr_merge >= 0 and not sectors_can_merge(ways, way, late, core.mshr_merge):
         return STALLED_MSHR
     if there:
@@ -132,19 +176,10 @@ cdef inline int64_t load_sectors(FastCore core, int64_t id, uint32_t asked, int6
     if missing:
         if core.mshrs_used == core.mshrs:
             return STALLED_MSHR
-        if way >= 0:
-            core.sector_misses += 1
-        else:
-            way = ways_take(ways, core.fast_line, id, now)
-            if way < 0:
-                return STALLED_WAYS
-            ways.there[way] = ways.written[way] = 0
-            core.tag_misses += 1
+        core.sector_misses += 1
         if core.logs:
             core._log(id, missing, 0, False)
-        core.compulsory += count_sectors(missing & ~l.asked)
-        core.associativity += count_sectors(missing & l.asked & held)
-        core.capacity += count_sectors(missing & l.asked & ~held)
+        count_causes(core, &core.fast_line[id], missing)
         due = draw_fill(core, now)
         sectors_request(ways, way, missing, due)
         arrival = max(arrival, due)
@@ -152,10 +187,19 @@ cdef inline int64_t load_sectors(FastCore core, int64_t id, uint32_t asked, int6
         sectors_merge(ways, way, late)
     core.hits += count_sectors(there & ~late)
     core.latency_misses += count_sectors(late)
-    l.asked |= asked
-    ways_use(ways, way, core.order)
-    shadow_add(&core.seen, core.fast_line, id, held | asked)
+    load_uses(core, id, way, asked)
     return arrival
+
+
+cdef inline bint misses(FastCore core, int64_t warp, const bint sectored) noexcept nogil:
+    # Tell whether the next transaction of a warp misses.
+    cdef int64_t id = core.next_line[warp], way
+    if id < 0:
+        return False
+    way = core.fast_line[id].way
+    if not sectored:
+        return way < 0
+    return core.next_asked[warp] & ~(core.in_sets.there[way] if way >= 0 else 0) != 0
 
 
 cdef inline void store_sectors(FastCore core, int64_t id, uint32_t asked, uint32_t full, int64_t now) noexcept nogil:

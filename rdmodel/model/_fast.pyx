@@ -204,22 +204,19 @@ cdef inline int64_t gather_needs(const Warp* w, const Pace* p) noexcept nogil:
     return key
 
 
-cdef inline uint32_t next_asked(FastCore core, const Warp* w) noexcept nogil:
-    # Return the sectors that the next transaction of a warp asks for, if it is that of a load.
-    return <uint32_t> w.masks[w.id_at] if core.sectored and w.program[w.at].op == OP_LOAD else 0
-
-
 cdef inline bint look_ahead(FastCore core, int64_t warp) noexcept nogil:
     # Pass stores that take no step, and gather the needs of the next instruction; False: the buffer is too short.
     cdef Warp* w = &core.warp[warp]
     cdef Pace* p = &core.pace[warp]
     cdef int64_t count
+    cdef bint asks
     while w.at < w.n:
         p.key = gather_needs(w, p)
         count = w.program[w.at].count
         if w.program[w.at].op == OP_LOAD or (core.in_place and count > 0):
             core.next_line[warp] = w.ids[w.id_at] if count > 0 else -1
-            core.next_asked[warp] = next_asked(core, w) if count > 0 else 0
+            asks = core.sectored and count > 0 and w.program[w.at].op == OP_LOAD
+            core.next_asked[warp] = <uint32_t> w.masks[w.id_at] if asks else 0
             return True
         if w.program[w.at].op == OP_BARRIER:
             core.special |= <uint64_t> 1 << warp
@@ -354,8 +351,10 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
     cdef int64_t warp = core.port, tag = 0, id = core.next_line[warp], arrival = NO_ARRIVAL, now = core.now
     cdef Warp* w = &core.warp[warp]
     cdef Pace* p = &core.pace[warp]
-    cdef bint load = not sectored or not core.in_place or w.program[w.at].op == OP_LOAD
-    cdef int64_t at, left, latest
+    # The word that a stalled warp left beside its line tells a load from a store; its buffer need not be read.
+    cdef uint64_t asked = core.next_asked[warp] if sectored else 0
+    cdef bint load = not sectored or asked != 0
+    cdef int64_t at, left, latest, ahead
     if id < 0:
         return end_instruction(core, -1)
     at = w.id_at
@@ -364,14 +363,16 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
     if left < 0:
         left = w.program[w.at].count
         latest = -1
+    if not load:
+        asked = w.masks[at]
     while True:
         core._count_for(w, id)
         if not sectored:
             arrival = load_line(core, id, now)
         elif load:
-            arrival = load_sectors(core, id, <uint32_t> w.masks[at], now)
+            arrival = load_sectors(core, id, <uint32_t> asked, now)
         else:
-            store_sectors(core, id, <uint32_t> w.masks[at], <uint32_t> (w.masks[at] >> 32), now)
+            store_sectors(core, id, <uint32_t> asked, <uint32_t> (asked >> 32), now)
         if arrival < NO_ARRIVAL:
             stall(core, arrival)
             break
@@ -391,7 +392,11 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
             return end_instruction(core, latest)
         id = w.ids[at]
         prefetch(&core.fast_line[id])
-        prefetch(&w.ids[min(at + FETCHED, w.used)])
+        ahead = min(at + FETCHED, w.used)
+        prefetch(&w.ids[ahead])
+        if sectored:
+            asked = w.masks[at]
+            prefetch(&w.masks[ahead])
         tag += 1
         if tag == core.tags:
             if now + 1 >= core.agenda.first or not core._draws_suffice(core.tags) or core.logged >= core.log_full:
@@ -404,20 +409,9 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
     p.latest = latest
     core.next_line[warp] = id
     if sectored:
-        core.next_asked[warp] = next_asked(core, w)
+        core.next_asked[warp] = <uint32_t> asked if load else 0
     core.now = now
     return C_GO
-
-
-cdef inline bint misses(FastCore core, int64_t warp, const bint sectored) noexcept nogil:
-    # Tell whether the next transaction of a warp misses.
-    cdef int64_t id = core.next_line[warp], way
-    if id < 0:
-        return False
-    way = core.fast_line[id].way
-    if not sectored:
-        return way < 0
-    return core.next_asked[warp] & ~(core.in_sets.there[way] if way >= 0 else 0) != 0
 
 
 cdef inline bint stall_misses(FastCore core, Ready* ready, const bint sectored) noexcept nogil:

@@ -140,15 +140,17 @@ cdef inline int64_t ways_take(Ways* w, FastLine* line, int64_t id, int64_t now) 
 
 # ---- sectors
 
-cdef inline uint32_t sectors_late(const Ways* w, int64_t way, int64_t now) noexcept nogil:
-    # Return the sectors of a way that are in flight.
+cdef inline uint32_t sectors_late(const Ways* w, int64_t way, uint32_t sectors, int64_t now) noexcept nogil:
+    # Return which of some sectors of a way are in flight.
     cdef const int64_t* due = w.sector_due + way * w.sectors
     cdef uint32_t late = 0
-    cdef int64_t i
+    cdef int i
     if w.due[way] <= now:
         return 0
-    for i in range(w.sectors):
+    while sectors:
+        i = lowest_bit(sectors)
         late |= <uint32_t> (due[i] > now) << i
+        sectors &= sectors - 1
     return late
 
 

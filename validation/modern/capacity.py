@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -63,6 +64,7 @@ def alternatives(gpu: rd.GPU) -> Iterator[tuple[str, rd.GPU, dict[str, Any]]]:
     """Yield changes of a GPU, each with its description and options of the model."""
     assert gpu.calibrated is not None
     loaded = {"lat_min": gpu.calibrated.lat_min, "sigma": gpu.calibrated.sigma}
+    queued = {"sigma": sigma_at_one_slice(gpu)}
     yield "the preset", gpu, {}
     for sched in ("lrr", "oldest"):
         yield f"sched={sched}", gpu, {"sched": sched}
@@ -71,16 +73,28 @@ def alternatives(gpu: rd.GPU) -> Iterator[tuple[str, rd.GPU, dict[str, Any]]]:
         smaller = _own(gpu, size=lines * gpu.l1.line, ways=lines // gpu.l1.sets)
         yield f"{share:.0%} of the lines", smaller, {}
         yield f"{share:.0%} of the lines, latencies under load", smaller, loaded
+        yield f"{share:.0%} of the lines, all SMs at one slice", smaller, queued
     yield "latencies under load", gpu, loaded
+    yield "all SMs at one slice", gpu, queued
     for share in SHARES:
         sets = int(share * gpu.l1.lines) // FEW_WAYS
         modulo = _own(gpu, size=sets * FEW_WAYS * gpu.l1.line, ways=FEW_WAYS, index=PMod())
         yield f"{share:.0%} of the lines, {FEW_WAYS} ways, pmod", modulo, {}
         yield f"{share:.0%} of the lines, {FEW_WAYS} ways, pmod, latencies under load", modulo, loaded
+        yield f"{share:.0%} of the lines, {FEW_WAYS} ways, pmod, all SMs at one slice", modulo, queued
     for sets in SETS:
         for index in (Linear(), BXor(), Pric()):
             ways = gpu.l1.lines // sets
             yield f"{sets} sets, {index.name}", _own(gpu, ways=ways, index=index), {}
+
+
+def sigma_at_one_slice(gpu: rd.GPU) -> float:
+    """Return the spread of miss latencies in steps if all SMs of a partition of the L2 request the same line at once.
+
+    The slice of the line sends one sector per cycle, so that the last SM waits for the sectors of all, and on average
+    an SM waits for half of them. The half-normal distribution of the model has this mean.
+    """
+    return gpu.sms / gpu.l2.partitions * gpu.l1.sectors / 2 * math.sqrt(math.pi / 2)
 
 
 def _own(gpu: rd.GPU, **changes: Any) -> rd.GPU:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from validation.common import records
 from validation.modern.capacity import Table
@@ -31,6 +32,9 @@ SHORT_NAMES = {
 
 FLAT = 0.5
 """Points by which measured and predicted ratio differ at most, both near 0 or near 100, in rows that are left out."""
+
+L1_CURVES = ("rounds", "again", "reverse")
+"""Curves that depend on the capacity of the L1."""
 
 STORING = (
     *("stores", "walsh", "sort", "backprop", "hotspot", "multiply.register"),
@@ -66,6 +70,12 @@ def curve_table(scores: Sequence[Score]) -> str:
     for names, group in curves.items():
         lines += [_line(score.name, score) for score in group if not _is_flat(score)]
         lines.append(f"| mean error of {names[0]}, {len(group)} sizes | {names[1]} | | | {mean_error(group):.2f} |")
+    of_l1 = [group for (name, _), group in curves.items() if name in L1_CURVES]
+    if len(of_l1) > 1:
+        sizes = [score for group in of_l1 for score in group]
+        by_curve = fmean(map(mean_error, of_l1))
+        lines.append(f"| mean error of the {len(of_l1)} curves of L1s | | | | {by_curve:.2f} |")
+        lines.append(f"| mean error of their {len(sizes)} sizes | | | | {mean_error(sizes):.2f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -170,5 +180,6 @@ def write_capacity(predicted: Sequence[Table], replaced: Sequence[Table]) -> Non
         "# Other L1s at the knees of the curves\n\n"
         "Written by `python -m validation.modern --capacity --record`. Miss ratios are in percent, at sizes near the\n"
         "capacity; errors are in points. Mean errors are those of all sizes of a curve. Latencies under load are\n"
-        f"those that `rdmodel calibrate` stores in the preset.\n\n{capacity_page(predicted, replaced)}"
+        "those that `rdmodel calibrate` stores in the preset. `all SMs at one slice`: the spread of latencies is that\n"
+        f"of SMs that request the same line of the L2 at once.\n\n{capacity_page(predicted, replaced)}"
     )

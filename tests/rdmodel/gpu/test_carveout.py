@@ -122,8 +122,13 @@ def test_a_new_carve_out_changes_the_size_of_the_l1():
     assert (fewer.l1.size, fewer.l1.sets) == (184 * KB, 16)
     other = override(GA100, {"l1.unified": "128K", "l1.carveouts": "8K,64K"})
     assert (other.l1.size, other.l1.sets, other.shared_memory) == (120 * KB, 4, 64 * KB)
-    with pytest.raises(ConfigError, match=r"l1\.carveout=12288: must be one of auto, fit, max-l1, max-shared, 0, 8192"):
-        override(GA100, {"l1.carveout": "12K"})
+
+
+@pytest.mark.parametrize(("carveout", "number"), [("12K", 12288), ("5000", 5000), ("1M", 1 << 20)])
+def test_a_carve_out_that_is_no_choice_is_named_with_the_choices(carveout, number):
+    choices = "auto, fit, max-l1, max-shared, 0, 8192"
+    with pytest.raises(ConfigError, match=rf"^l1\.carveout={number}: must be one of {choices}"):
+        override(GA100, {"l1.carveout": carveout})
 
 
 @given(st.integers(1, 32), st.integers(0, 170 * KB), st.integers(0, 255))
