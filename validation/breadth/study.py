@@ -202,8 +202,10 @@ def _judge_entry(module: Module, entry: str) -> tuple[str, str]:
     except RdmodelError as error:
         return "not parsed", type(error).__name__
     stopping = {step.reason.partition(" ")[0] for step in steps if step.op == "TRAP" and "cannot" in step.reason}
-    stopping |= {"call" for step in steps if step.op == "TRAP" and step.reason.startswith("call of")}
-    return (STOPS, " ".join(sorted(stopping))) if stopping else (EXECUTABLE, "")
+    stopping |= {
+        step.reason.partition(":")[0] for step in steps if step.op == "TRAP" and step.reason.startswith("call of")
+    }
+    return (STOPS, ", ".join(sorted(stopping))) if stopping else (EXECUTABLE, "")
 
 
 def _has_name(entry: str, name: str) -> bool:
