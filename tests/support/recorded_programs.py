@@ -59,7 +59,7 @@ int cudaMemcpy(void *, const void *, size_t, int), cudaMemset(void *, int, size_
 int cudaMemcpy2D(void *, size_t, const void *, size_t, size_t, size_t, int);
 int cudaMemcpyToSymbol(const void *, const void *, size_t, size_t, int);
 int cudaMemcpyFromSymbol(void *, const void *, size_t, size_t, int);
-int cudaGetDeviceProperties_v2(void *, int), cudaGetLastError(void), cudaGraphCreate(void **, unsigned);
+int cudaGetDeviceProperties_v2(void *, int), cudaGetLastError(void), cudaMallocArray();
 int cuModuleLoadData(void **, const void *), cuModuleGetFunction(void **, void *, const char *);
 int cuMemAlloc_v2(uint64_t *, size_t), cuMemcpyDtoH_v2(void *, uint64_t, size_t);
 typedef unsigned U;
@@ -175,7 +175,7 @@ int main(int count, char **words) {
   if (!strcmp(mode, "freed")) cudaFree(x);
   run(index, x, y);
   if (!strcmp(mode, "late")) cudaFree(x), cudaFree(index);
-  if (!strcmp(mode, "graph")) cudaGraphCreate(0, 0);
+  if (!strcmp(mode, "array")) cudaMallocArray(0, 0, 0, 0, 0);
   if (!strcmp(mode, "wait")) {
     puts("waiting");
     fflush(stdout);
@@ -202,11 +202,11 @@ def fat_binary(parts: Sequence[tuple[int, int, int, bytes, int]]) -> bytes:
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
 
 
-def build_program(folder: Path, libraries: Path) -> Path:
-    """Compile `PROGRAM` against the stand-ins for CUDA 12 in a folder, and return it."""
+def build_program(folder: Path, libraries: Path, text: str = PROGRAM, runtime: str = "libcudart.so.12") -> Path:
+    """Compile a program against the stand-ins in a folder, those for CUDA 12 by default, and return it."""
     source, program = folder / "program.c", folder / "program"
-    source.write_text(PROGRAM)
-    linked = [str(libraries / name) for name in ("libcudart.so.12", "libcuda.so.1")]
+    source.write_text(text)
+    linked = [str(libraries / name) for name in (runtime, "libcuda.so.1")]
     subprocess.run(["gcc", "-w", str(source), "-o", str(program), *linked], check=True)
     return program
 
