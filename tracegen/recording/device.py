@@ -15,7 +15,7 @@ from tracegen.ptx.emulator.launch_directives import cluster_shape
 from tracegen.ptx.emulator.module_variables import placed_variables
 from tracegen.ptx.lowering.lowering import variable_bytes
 from tracegen.recording.events import EventWriter
-from tracegen.recording.fatbinary import find_ptx
+from tracegen.recording.fatbinary import find_linked_ptx
 from tracegen.recording.kernels import Executor, RecordedLaunch, RecordedModule, load_text, parameter_places
 from tracegen.recording.memory import AddressSpace, Allocation
 
@@ -174,7 +174,7 @@ class RecordedDevice:
 
     def load(self, image: bytes) -> int:
         """Load a module, place its variables, and return its number."""
-        ptx = find_ptx(image, self._capability)
+        ptx = find_linked_ptx(image, self._capability)
         number = self._writer.counts["modules"]
         module = load_text(ptx, f"module {number}")
         places = {}

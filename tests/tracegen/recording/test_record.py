@@ -11,7 +11,7 @@ from rdmodel.errors import TraceError
 from rdmodel.gpu.device_properties import device_properties
 from rdmodel.presets import gpu
 from rdmodel.trace import Op
-from tests.support.recorded_programs import build_program, write_images
+from tests.support.recorded_programs import build_program, write_images, write_units
 from tracegen.recording.libraries import stand_ins
 from tracegen.recording.recorder import record
 from tracegen.recording.replay import launches, list_launches
@@ -64,6 +64,15 @@ def test_a_launch_gathers_by_the_results_of_the_one_before(run, values):
     loads = accesses(gather, Op.LOAD)
     assert sorted(loads[loads >= x]) == sorted([*(x + 4 * INDEX), *([loads.max()] * N)])
     assert sorted(accesses(gather, Op.STORE)) == [y + 4 * n for n in range(N)]
+
+
+def test_units_of_relocatable_code_are_linked(program, tmp_path, capfd):
+    first, second = write_units(tmp_path)
+    command = [str(program[0]), str(first), "run", str(second)]
+    result = record(command, tmp_path / "out", device=DEVICE, gpu="a100-80g", values=True)
+    assert capfd.readouterr().out == f"{GATHERED}\n"
+    assert names(result.folder) == ["order", "gather"]
+    assert json.loads((tmp_path / "out/recording.json").read_text())["modules"] == 1
 
 
 def test_a_launch_is_picked_by_number_or_name(run):

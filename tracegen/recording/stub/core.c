@@ -31,6 +31,7 @@
 
 struct Module {
   const void *image;
+  void *const *units; /* images of the units that were linked to this one, up to NULL */
   long id; /* number at the recorder; -1: not sent yet */
 };
 
@@ -279,9 +280,9 @@ int fill_rows(void *to, size_t pitch, unsigned value, size_t element, size_t wid
 
 /* ---- modules and launches */
 
-Module *new_module(const void *image) {
+Module *new_module(const void *image, void *const *units) {
   Module *module = malloc(sizeof *module);
-  *module = (Module){image, -1};
+  *module = (Module){image, units, -1};
   return module;
 }
 
@@ -300,9 +301,17 @@ static size_t image_bytes(const unsigned char *image) {
 
 int load_module(Module *module) {
   if (module->id >= 0) return SUCCESS;
-  char *answer;
-  size_t bytes = image_bytes(module->image);
-  int result = call(&answer, module->image, bytes, "module %zu", bytes);
+  char *answer, *joined = NULL;
+  size_t bytes = module->units && *module->units ? 0 : image_bytes(module->image);
+  if (!bytes)
+    for (void *const *unit = module->units; *unit; unit++) {
+      size_t more = image_bytes(*unit);
+      joined = realloc(joined, bytes + more);
+      memcpy(joined + bytes, *unit, more);
+      bytes += more;
+    }
+  int result = call(&answer, joined ? joined : module->image, bytes, "module %zu", bytes);
+  free(joined);
   if (result) return result;
   module->id = atol(answer);
   free(answer);

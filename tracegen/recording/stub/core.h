@@ -92,7 +92,7 @@ EXPORT int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pi
 EXPORT int fill_memory(void *to, unsigned value, size_t element, size_t count);
 EXPORT int fill_rows(void *to, size_t pitch, unsigned value, size_t element, size_t width, size_t height);
 
-EXPORT Module *new_module(const void *image);
+EXPORT Module *new_module(const void *image, void *const *units); /* units: those of relocatable code, or NULL */
 EXPORT int load_module(Module *module);
 EXPORT Function *new_function(Module *module, const char *name, const void *host);
 EXPORT int load_function(Function *function);

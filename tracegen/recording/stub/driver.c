@@ -60,7 +60,7 @@ API(cuModuleLoadData, Module **module, const void *image) {
     uint32_t magic, version;
     const void *data;
   } *wrapper = image;
-  *module = new_module(wrapper->magic == 0x466243B1u ? wrapper->data : image);
+  *module = new_module(wrapper->magic == 0x466243B1u ? wrapper->data : image, NULL);
   return load_module(*module);
 }
 SAME(cuModuleLoadData, cuModuleLoadFatBinary)

@@ -24,6 +24,7 @@ int done(int result) {
 typedef struct {
   uint32_t magic, version;
   const void *data;
+  void *const *units; /* in version 2, of relocatable code: the images that were linked */
 } Wrapper;
 
 typedef struct Symbol {
@@ -40,7 +41,8 @@ static Symbol *symbols;
 
 EXPORT void **__cudaRegisterFatBinary(void *wrapper) {
   void **handle = malloc(sizeof *handle);
-  *handle = new_module(((Wrapper *)wrapper)->data);
+  const Wrapper *given = wrapper;
+  *handle = new_module(given->data, given->version == 2 ? given->units : NULL);
   return handle;
 }
 
