@@ -31,7 +31,8 @@ cdef extern from *:
 cdef enum:
     WARP = 32
     MAX_BLOCK_THREADS = 1024
-    MAX_BARRIERS = 17        # the last one is that of a cluster
+    MAX_BARRIERS = 16
+    CLUSTER_BARRIER = 16     # the number of the barrier of a cluster
     NO_STEP = 0x7FFFFFFF
     OP_LOAD = 0
     OP_STORE = 1
@@ -98,7 +99,13 @@ cdef class Emulator:
     cdef int64_t max_instructions, max_bytes, local_base
     cdef bint records, strict
     cdef Poison poison
-    cdef int64_t signals           # completed phases of mbarriers since their waiting threads were last woken
+    cdef object cluster
+    cdef int64_t* signals          # by rank: phases of mbarriers that ended since their waiting threads were last woken
+    cdef int64_t rank              # of the block in its cluster
+    cdef bint alone                # no other block takes part in the barrier of the cluster
+    cdef int64_t phase             # of the barrier of the cluster, and the last one at which each thread arrived
+    cdef int64_t[MAX_BLOCK_THREADS] arrived_phase
+    cdef readonly int64_t executed # steps of the last call of `run`
     cdef Log log
     # Per thread: its state, its next step (stale while it is active), and the barrier that it waits at.
     cdef int32_t[MAX_BLOCK_THREADS] next
@@ -136,6 +143,12 @@ cdef class Emulator:
         self.max_instructions, self.max_bytes = max_instructions, max_bytes
         self.active.lane, self.part.lane, self.piece.lane = self.active_lanes, self.part_lanes, self.piece_lanes
         self.make_patterns()
+        self.join(np.zeros(1, np.int64), 0)
+
+    def join(self, int64_t[::1] signals, int64_t rank):
+        """Make the block the one of this rank in a cluster, whose blocks share `signals`, one number for each."""
+        assert 0 <= rank < signals.shape[0]
+        self.cluster, self.signals, self.rank, self.alone = signals, &signals[0], rank, signals.shape[0] == 1
 
     cdef int make_patterns(self) except -1:
         """Make room for the patterns of all steps that may access shared memory."""
@@ -170,7 +183,8 @@ cdef class Emulator:
         memset(self.registers, 0, <size_t>(self.variables * self.threads) * sizeof(uint64_t))
         self.places.clear()
         self.poison.clear()
-        self.signals = 0
+        self.signals[self.rank] = 0
+        self.phase = 0
         memset(self.arrived, 0, sizeof(self.arrived))
         memset(self.counts, 0, <size_t>self.step_count * sizeof(StepCounts))
         self.log.restart()
@@ -179,20 +193,35 @@ cdef class Emulator:
         for t in range(self.threads):
             self.next[t] = <int32_t>entry
             self.state[t] = RUNS
+            self.arrived_phase[t] = -1
             self.log.live[t // WARP] |= <uint32_t>1 << (t % WARP)
         self.active.n = 0
 
     def run(self, int64_t steps):
         """Execute at most `steps` steps and return the `Status`."""
         cdef int64_t status = UNFINISHED
+        self.executed = 0
         with nogil:
             while steps > 0 and status == UNFINISHED:
                 if self.active.n == 0 and not self.choose():
                     status = self.release()
                 else:
                     status = self.execute(self.code + self.step)
+                    self.executed += 1
                 steps -= 1
         return status
+
+    def missing(self):
+        """Return the running threads that have not arrived at the barrier of the cluster, and those that wait there."""
+        cdef int64_t t, left = 0, waiting = 0
+        for t in range(self.threads):
+            left += self.state[t] != EXITED and self.arrived_phase[t] != self.phase
+            waiting += self.state[t] == WAITS and self.barrier[t] == CLUSTER_BARRIER
+        return left, waiting
+
+    def open_cluster_barrier(self):
+        """End the phase of the barrier of the cluster."""
+        self.end_phase()
 
     def waiting(self):
         """Return (thread, step, barrier) of every thread that waits at a barrier."""
@@ -540,14 +569,17 @@ cdef class Emulator:
         cdef bint arrives = code.mode == BAR_ARRIVE
         if code.src[2] >= 0:
             self.wait(&self.active, code.src[2])
-        if self.records:
+        if self.records and not (arrives and code.count == CLUSTER_BARRIER):
             self.log.uncount_instruction(&self.active)
             if not self.log.append(code, &self.active, OP_BARRIER, 0, 0, NULL):
                 return NO_MEMORY
+        if code.count == CLUSTER_BARRIER:
+            self.reach_cluster_barrier(arrives)
+            return UNFINISHED
         for i in range(self.active.n):
             lane = self.active.lane[i]
             number = <int64_t>self.row(code.src[0])[lane]
-            if number >= MAX_BARRIERS - 1 and code.count != MAX_BARRIERS - 1:
+            if number >= MAX_BARRIERS:
                 self.thread = lane
                 return TRAPPED
             if arrives:
@@ -562,6 +594,39 @@ cdef class Emulator:
             self.park(self.step)
         return UNFINISHED
 
+    cdef void reach_cluster_barrier(self, bint arrives) noexcept nogil:
+        """Arrive at the barrier of the cluster, or wait for the end of the phase in which the threads arrived."""
+        cdef int64_t i, lane
+        for i in range(self.active.n):
+            lane = self.active.lane[i]
+            self.next[lane] = <int32_t>(self.step + 1)
+            if arrives:
+                self.arrived_phase[lane] = self.phase
+            elif self.arrived_phase[lane] == self.phase:
+                self.state[lane], self.barrier[lane] = WAITS, CLUSTER_BARRIER
+                self.next[lane] = <int32_t>self.step
+        self.active.n = 0
+
+    cdef bint open_own_cluster_barrier(self) noexcept nogil:
+        """Open the barrier of a cluster of one block if all its threads have arrived and some wait."""
+        cdef int64_t t, waiting = 0
+        for t in range(self.threads):
+            if self.state[t] != EXITED and self.arrived_phase[t] != self.phase:
+                return False
+            waiting += self.state[t] == WAITS and self.barrier[t] == CLUSTER_BARRIER
+        if waiting:
+            self.end_phase()
+        return waiting > 0
+
+    cdef void end_phase(self) noexcept nogil:
+        """End the phase of the barrier of the cluster, and let the threads that wait for it run."""
+        cdef int64_t t
+        self.phase += 1
+        for t in range(self.threads):
+            if self.state[t] == WAITS and self.barrier[t] == CLUSTER_BARRIER:
+                self.state[t] = RUNS
+                self.next[t] += 1
+
     cdef int64_t release(self) noexcept nogil:
         """Open the barriers that are complete, once no thread can run."""
         cdef int64_t number
@@ -570,8 +635,10 @@ cdef class Emulator:
             return FINISHED
         for number in range(MAX_BARRIERS):
             opened |= self.open_barrier(number)
-        if not opened and self.signals:
-            self.signals = 0
+        if self.alone and not opened:
+            opened = self.open_own_cluster_barrier()
+        if not opened and self.signals[self.rank]:
+            self.signals[self.rank] = 0
             for number in range(self.threads):
                 if self.state[number] == WAITS and self.barrier[number] == AT_MBARRIER:
                     self.state[number] = RUNS
@@ -955,7 +1022,7 @@ cdef class Emulator:
             at = shared_offset(self.row(code.src[2])[lane])
             if not self.locate_one(lane, SHARED, at, 8):
                 return OUTSIDE
-            self.signals += arrive(self.places.hosted[0], 0, -total)
+            self.signal(at, arrive(self.places.hosted[0], 0, -total))
         return UNFINISHED
 
     cdef bint record_chunks(self, const Code* code, int64_t lane, int64_t* used) noexcept nogil:
@@ -978,6 +1045,10 @@ cdef class Emulator:
             done += self.piece.n
         used[0] = 0
         return fits
+
+    cdef inline void signal(self, uint64_t place, bint ended) noexcept nogil:
+        """Note that a phase of the mbarrier at `place` has ended, for the block that has it."""
+        self.signals[self.rank if self.alone else <int64_t>(place >> RANK_BITS)] += ended
 
     cdef int64_t use_mbarrier(self, const Code* code) noexcept nogil:
         """Execute an operation on mbarriers lane by lane; lanes that test an incomplete phase wait for it."""
@@ -1011,16 +1082,15 @@ cdef class Emulator:
             elif code.mode == MBAR_INIT:
                 start(host, amount)
             elif code.mode == MBAR_EXPECT:
-                self.signals += arrive(host, 0, amount)
+                self.signal(place, arrive(host, 0, amount))
             elif code.mode == MBAR_COMPLETE:
-                self.signals += arrive(host, 0, -amount)
+                self.signal(place, arrive(host, 0, -amount))
             elif code.mode != MBAR_INVAL:
                 if code.dst[0] >= 0:
                     self.row(code.dst[0])[lane] = state_of(host)
                 if code.mode == MBAR_DROP:
                     drop(host, amount)
-                self.signals += arrive(
-                    host, amount, <int64_t><uint32_t>self.row(code.src[2])[lane] if code.src[2] >= 0 else 0
-                )
+                parity = self.row(code.src[2])[lane] if code.src[2] >= 0 else 0
+                self.signal(place, arrive(host, amount, <int64_t><uint32_t>parity))
         self.active.n = 0
         return UNFINISHED

@@ -12,7 +12,11 @@ from rdmodel.common.kernel_names import base_name
 from rdmodel.common.text import shape_text
 from rdmodel.errors import LaunchError, TraceError
 from rdmodel.trace import Launch
+from tracegen.ptx.isa._code import CLUSTER_RANK_BITS
 from tracegen.ptx.syntax.ast import Function
+
+MAX_CLUSTER_BLOCKS = 16
+"""Largest number of blocks of a cluster on all GPUs."""
 
 _SIZES = re.compile(r"\d{1,10}(?:\s*,\s*\d{1,10}){0,2}")
 _ADVICE = "change the block, or compile the kernel for it"
@@ -52,6 +56,16 @@ def required_block(function: Function) -> tuple[int, int, int]:
             f"block: is missing; give one (--block X,Y,Z): {base_name(function.name)} requires none (.reqntid)"
         )
     return required
+
+
+def check_cluster(function: Function, shared: int) -> None:
+    """Raise `LaunchError` for a cluster of too many blocks, or whose blocks have too much shared memory."""
+    cluster = cluster_shape(function)
+    if prod(cluster) > MAX_CLUSTER_BLOCKS:
+        kernel = base_name(function.name)
+        raise LaunchError(f"cluster={shape_text(cluster)} of {kernel}: must have at most {MAX_CLUSTER_BLOCKS} blocks")
+    if prod(cluster) > 1 and shared > 1 << CLUSTER_RANK_BITS:
+        raise LaunchError(f"shared={shared}: a block of a cluster must have at most {1 << CLUSTER_RANK_BITS} bytes")
 
 
 def cluster_shape(function: Function) -> tuple[int, int, int]:

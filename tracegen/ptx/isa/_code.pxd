@@ -116,7 +116,9 @@ cdef struct Code:
 
 cpdef enum Window:
     # Generic addresses: the window of space s starts at s << BITS; global addresses lie below all windows.
+    # An address in shared memory has the rank of its block in the cluster from RANK_BITS on.
     BITS = 56
+    RANK_BITS = 24
 
 # The active lanes of an instruction, in ascending order, and the warps that they belong to.
 cdef struct Lanes:

@@ -19,3 +19,4 @@ ADDRESS_MODES: dict[str, int]
 TESTS: dict[str, int]
 PERMUTATIONS: dict[str, int]
 WINDOW_BITS: int
+CLUSTER_RANK_BITS: int

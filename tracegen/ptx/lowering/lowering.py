@@ -31,14 +31,17 @@ _SHARED_ALIGNMENT = 16
 """Bytes."""
 
 
-def lower_kernel(module: Module, kernel: str, addresses: Mapping[str, int], parameters: int) -> LoweredKernel:
+def lower_kernel(
+    module: Module, kernel: str, addresses: Mapping[str, int], parameters: int, *, clustered: bool = False
+) -> LoweredKernel:
     """Lower `kernel` of `module`.
 
     `addresses` are the device addresses of the module's variables. `parameters` is the device address of the kernel's
-    parameters, for code that takes their address. Raises `TraceError` for code that no launch can execute, such as a
+    parameters, for code that takes their address. If the launch is `clustered`, addresses in shared memory depend on
+    the block. Raises `TraceError` for code that no launch can execute, such as a
     jump to a missing label.
     """
-    return _Lowering(module, module.functions[kernel], addresses, parameters).run()
+    return _Lowering(module, module.functions[kernel], addresses, parameters, clustered).run()
 
 
 def lay_out(variables: tuple[Variable, ...]) -> tuple[list[int], int]:
@@ -65,11 +68,14 @@ def is_reference(variable: Variable) -> bool:
 class _Lowering:
     """Lowering of one kernel and the functions that it calls."""
 
-    def __init__(self, module: Module, kernel: Function, addresses: Mapping[str, int], parameters: int) -> None:
+    def __init__(
+        self, module: Module, kernel: Function, addresses: Mapping[str, int], parameters: int, clustered: bool
+    ) -> None:
         self._module = module
         self._kernel = kernel
         self._addresses = addresses
         self._parameters = parameters
+        self._clustered = clustered
         self._calls = CallGraph(module, kernel)
         self._steps: list[Step] = []
         self._targets: list[tuple[str, str]] = []
@@ -99,9 +105,11 @@ class _Lowering:
             shared = self._place(shared_variables, names, shared)
             frame = [v for v in (*function.variables, *self._frame_parameters(function)) if v.space in _FRAME_SPACES]
             local = self._place(frame, names, local)
+            ranked = (*self._module.variables.values(), *function.variables) if self._clustered else ()
             self._scopes[function.name] = FunctionScope(
-                function, names, self._kernel_parameters(function), self._parameters
-            )
+                function, names, self._kernel_parameters(function), self._parameters,
+                frozenset(variable.name for variable in ranked if variable.space == "shared"),
+            )  # fmt: skip
         shared = -(-shared // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
         for scope in self._scopes.values():
             for variable in (*self._module.variables.values(), *scope.function.variables):

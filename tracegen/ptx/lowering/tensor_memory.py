@@ -1,7 +1,7 @@
 """Lower the instructions of Blackwell's tensor cores (``tcgen05``), whose tensor memory is not modelled.
 
 Tensor memory holds no values here: what is read from it is poisoned. Its addresses are zeros. Products are complete at
-once, so that a commit arrives at its mbarrier at once. A pair of blocks is two blocks that run one by one.
+once, so that a commit arrives at its mbarrier at once.
 """
 
 from __future__ import annotations
