@@ -8,7 +8,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memmove, memset
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tracegen.ptx.emulator._log cimport Log
 from tracegen.ptx.emulator._mbarrier cimport arrive, drop, has_completed, parity_of, start, state_of
 from tracegen.ptx.emulator._places cimport Places
 from tracegen.ptx.emulator._poison cimport Poison
-from tracegen.ptx.emulator._tensor_map cimport Box, next_row, open_box
+from tracegen.ptx.emulator._tensor_map cimport Rows, next_row, open_box
 from tracegen.ptx.emulator._texture cimport MOST_TEXELS, Footprint, Texture, find_surface, find_texels, sample
 from tracegen.ptx.emulator._warp cimport match_lanes, reduce_lanes, shuffle_lanes, vote_lanes
 from tracegen.ptx.isa._code cimport *
@@ -388,7 +388,7 @@ cdef class Emulator:
             if spoiled >= 0:
                 self.poison.taint(code, &self.active, code.guard)
             return FINISHED
-        for i in range(8 if code.op >= BRA else (1 if code.op <= ATOM else 4)):
+        for i in range(12 if code.op >= BRA else (1 if code.op <= ATOM else 4)):
             spoiled = self.poison.find(code.src[i], lanes)
             if spoiled >= 0:
                 self.thread, self.slot = spoiled, code.src[i]
@@ -963,7 +963,7 @@ cdef class Emulator:
         cdef int64_t k, status = UNFINISHED
         cdef Lanes* lanes = self.guarded(code)
         self.wait(&self.active, code.guard)
-        for k in range(8):
+        for k in range(12):
             self.wait(lanes, code.src[k])
         if self.records and lanes.n:
             self.log.uncount_instruction(lanes)
@@ -976,23 +976,21 @@ cdef class Emulator:
 
     cdef int64_t copy_bulk_of(self, const Code* code, int64_t lane) noexcept nogil:
         """Record a copy as accesses of whole warps, 16 bytes per lane; its target is poisoned if that matters."""
-        cdef Box box
+        cdef Rows box
         cdef uint64_t place = self.row(code.src[0])[lane] + <uint64_t>code.offset, start, at
         cdef uint64_t shared = shared_offset(self.row(code.src[1])[lane])
         cdef int64_t k, used = 0, total, size
-        cdef int64_t[5] corner
         cdef bint loads = code.mode == BULK_LOAD, spoils = code.flags & POISONED and code.flags & EXECUTE
+        if code.mode == BULK_SHARED:
+            return self.copy_within_cluster(code, lane)
         if code.count:
-            if not self.locate_one(lane, GLOBAL, place, MAP_BYTES):
-                return OUTSIDE
-            for k in range(code.count):
-                corner[k] = <int64_t><int32_t>self.row(code.src[3 + k])[lane]
-            total = open_box(&box, self.places.hosted[0], code.count, corner)
+            total = self.open_box_of(code, lane, place, &box)
             if total < 0:
                 self.thread = lane
-                return TRAPPED
+                return TRAPPED if total == -1 else OUTSIDE
         else:
             total = <int64_t><uint32_t>self.row(code.src[3])[lane]
+            memset(&box, 0, sizeof(box))
             box.rows, box.rank, box.start, box.size = 1, 1, place, total
         if not self.locate_one(lane, SHARED, shared, total):
             return OUTSIDE
@@ -1013,16 +1011,63 @@ cdef class Emulator:
                     return NO_MEMORY
         if used and not self.record_chunks(code, lane, &used):
             return NO_MEMORY
-        if spoils and loads:
-            k = 0
-            while k < total:
-                self.poison.spoil(SHARED, lane, shared + <uint64_t>k, min(<int64_t>CHUNK, total - k))
-                k += CHUNK
-        if loads and code.src[2] >= 0:
-            at = shared_offset(self.row(code.src[2])[lane])
-            if not self.locate_one(lane, SHARED, at, 8):
+        return self.deliver(code, lane, shared, total) if loads else UNFINISHED
+
+    cdef int64_t open_box_of(self, const Code* code, int64_t lane, uint64_t place, Rows* box) noexcept nogil:
+        """Open the part of a tensor that a copy transfers; -1: it cannot be copied here, -2: there is no tensor map."""
+        cdef int64_t[5] corner
+        cdef int64_t[3] offset
+        cdef int64_t k
+        if not self.locate_one(lane, GLOBAL, place, MAP_BYTES):
+            return -2
+        for k in range(5):
+            corner[k] = <int64_t><int32_t>self.value_of(code.src[3 + k], lane)
+        for k in range(3):
+            offset[k] = <int64_t>(self.value_of(code.src[8 + k], lane) & 0xFFFF)
+        return open_box(box, self.places.hosted[0], code.from_width, code.count, corner, offset)
+
+    cdef int64_t deliver(self, const Code* code, int64_t lane, uint64_t shared, int64_t total) noexcept nogil:
+        """Write what a copy brings to shared memory, of all blocks of a mask if there is one, and complete its bytes."""
+        cdef bint spoils = code.flags & POISONED and code.flags & EXECUTE
+        cdef uint64_t mask = self.value_of(code.src[11], lane) & 0xFFFF, offset = (<uint64_t>1 << RANK_BITS) - 1, at, bar
+        cdef int64_t rank, k
+        for rank in range(WARP // 2 if code.src[11] >= 0 else 1):
+            if code.src[11] >= 0 and not mask >> rank & 1:
+                continue
+            at, bar = shared, shared_offset(self.value_of(code.src[2], lane))
+            if code.src[11] >= 0:
+                at = at & offset | <uint64_t>rank << RANK_BITS
+                bar = bar & offset | <uint64_t>rank << RANK_BITS
+            if not self.locate_one(lane, SHARED, at, total):
                 return OUTSIDE
-            self.signal(at, arrive(self.places.hosted[0], 0, -total))
+            k = 0
+            while spoils and k < total:
+                self.poison.spoil(SHARED, lane, at + <uint64_t>k, min(<int64_t>CHUNK, total - k))
+                k += CHUNK
+            if code.src[2] >= 0:
+                if not self.locate_one(lane, SHARED, bar, 8):
+                    return OUTSIDE
+                self.signal(bar, arrive(self.places.hosted[0], 0, -total))
+        return UNFINISHED
+
+    cdef int64_t copy_within_cluster(self, const Code* code, int64_t lane) noexcept nogil:
+        """Copy bytes from the shared memory of the block to that of a block of its cluster."""
+        cdef uint64_t to = shared_offset(self.row(code.src[0])[lane] + <uint64_t>code.offset)
+        cdef uint64_t origin = shared_offset(self.row(code.src[1])[lane]), bar = shared_offset(self.row(code.src[2])[lane])
+        cdef int64_t total = <int64_t><uint32_t>self.row(code.src[3])[lane]
+        cdef uint8_t* source
+        if not self.locate_one(lane, SHARED, origin, total):
+            return OUTSIDE
+        source = self.places.hosted[0]
+        if not self.locate_one(lane, SHARED, to, total):
+            return OUTSIDE
+        if code.flags & EXECUTE:
+            memmove(self.places.hosted[0], source, <size_t>total)
+            if code.flags & POISONED:
+                self.poison.copy_shared(to, origin, total)
+        if not self.locate_one(lane, SHARED, bar, 8):
+            return OUTSIDE
+        self.signal(bar, arrive(self.places.hosted[0], 0, -total))
         return UNFINISHED
 
     cdef bint record_chunks(self, const Code* code, int64_t lane, int64_t* used) noexcept nogil:

@@ -196,6 +196,15 @@ cdef class Poison:
                 mark(bits, at + <uint64_t>(k * bytes), bytes, found)
         return refused
 
+    cdef void copy_shared(self, uint64_t to, uint64_t origin, int64_t size) noexcept nogil:
+        """Copy the poison of `size` bytes of shared memory that were found to exist."""
+        cdef uint64_t at = 0, start = 0
+        cdef int64_t k
+        cdef uint8_t* target = self.bits_of(SHARED, 0, to, &at)
+        cdef uint8_t* source = self.bits_of(SHARED, 0, origin, &start)
+        for k in range(size):
+            mark(target, at + <uint64_t>k, 1, is_spoiled(source, start + <uint64_t>k, 1))
+
     cdef void spoil(self, int64_t space, int64_t thread, uint64_t place, int64_t size) noexcept nogil:
         """Poison `size` bytes, at most 16, of memory that was found to exist."""
         cdef uint64_t at = 0

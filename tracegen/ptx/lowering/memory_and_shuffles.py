@@ -121,8 +121,6 @@ def _load_parameter(t: Translation, targets: Sequence[Operand | None], where: Ad
 
 def translate_store(t: Translation) -> None:
     """Emit ``st``: a store."""
-    if t.has("async"):
-        raise UnsupportedError
     type, name = _memory_type(t)
     sources = tuple(t.value(o, name) for o in _elements(t, t.operands[1]))
     if len(sources) > 4 or len(sources) * type.width > 128:
@@ -138,8 +136,6 @@ _PACKED_BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f6
 
 def translate_atomic(t: Translation) -> None:
     """Emit ``atom`` or ``red``: an atomic update."""
-    if t.has("async"):
-        raise UnsupportedError
     operation = t.pick({n[7:].lower(): number for n, number in ATOMICS.items()})
     operands = list(t.operands)
     target: Operand | None = None
