@@ -3,9 +3,11 @@
  * CUDART_MAJOR is the version of CUDA that the program was linked with. Everything happens at once, so streams
  * order nothing. */
 
+#define _GNU_SOURCE
 #include "graphs.h"
 #include "properties.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,6 +307,27 @@ NOTHING(cudaMemPoolSetAttribute)
 NOTHING(cudaMemPoolTrimTo)
 NOTHING(cudaProfilerStart)
 NOTHING(cudaProfilerStop)
+
+/* ---- functions of the driver, by name */
+
+static int find_function(const char *name, void **function, int *status) {
+  char longer[128];
+  snprintf(longer, sizeof longer, "%s_v2", name);
+  *function = dlsym(RTLD_DEFAULT, longer);
+  if (!*function) *function = dlsym(RTLD_DEFAULT, name);
+  if (status) *status = !*function;
+  return done(*function ? SUCCESS : NOT_FOUND);
+}
+
+API(cudaGetDriverEntryPoint, const char *name, void **function, unsigned long long flags, int *status) {
+  return (void)flags, find_function(name, function, status);
+}
+SAME(cudaGetDriverEntryPoint, cudaGetDriverEntryPoint_ptsz)
+API(cudaGetDriverEntryPointByVersion, const char *name, void **function, unsigned version, unsigned long long flags,
+    int *status) {
+  return (void)version, (void)flags, find_function(name, function, status);
+}
+SAME(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz)
 
 /* ---- errors */
 
