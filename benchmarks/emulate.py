@@ -85,8 +85,7 @@ def main() -> None:
     found: dict[str, list[float]] = {}
     for kernel in options.kernels:
         rates = [
-            [measure_apart(kernel, options.accesses, checkout) for checkout in checkouts]
-            for _ in range(options.repeat)
+            [measure_apart(kernel, options.accesses, checkout) for checkout in checkouts] for _ in range(options.repeat)
         ]
         found[kernel] = [statistics.median(column) for column in zip(*rates, strict=True)]
     if options.json:

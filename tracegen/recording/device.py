@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import RdmodelError, TraceError
 from tracegen.limits import MAX_BLOCK_THREADS
-from tracegen.ptx.emulator.launch_directives import cluster_shape
 from tracegen.ptx.emulator.module_variables import placed_variables
 from tracegen.ptx.lowering.lowering import variable_bytes
 from tracegen.recording.events import EventWriter
@@ -219,14 +218,12 @@ class RecordedDevice:
 
     # ---- launches
 
-    def launch(self, function: int, launch: RecordedLaunch, cluster: tuple[int, int, int]) -> str:
+    def launch(self, function: int, launch: RecordedLaunch) -> str:
         """Log a launch; with values, it waits for `flush`."""
         module, kernel = self._functions[function]
         launch = dataclasses.replace(launch, kernel=kernel)
         if min(*launch.grid, *launch.block) < 1 or int(np.prod(launch.block, dtype=object)) > MAX_BLOCK_THREADS:
             raise RefusedError(_INVALID_CONFIGURATION)
-        if cluster not in ((1, 1, 1), cluster_shape(self._modules[module].module.functions[kernel])):
-            raise TraceError(f"launches {launch.title} with clusters, which its PTX does not declare")
         words = {int(word) for word in np.frombuffer(launch.parameters[: len(launch.parameters) // 8 * 8], np.uint64)}
         for address in sorted(self._seen):
             found = self._space.find(address)
@@ -236,7 +233,7 @@ class RecordedDevice:
         self._launches += 1
         self._writer.add(
             "launch", module=module, kernel=kernel, grid=launch.grid, block=launch.block, shared=launch.shared,
-            parameters=launch.parameters.hex(),
+            parameters=launch.parameters.hex(), **({} if launch.cluster is None else {"cluster": launch.cluster}),
         )  # fmt: skip
         if self.values:
             self._pending.append((self._launches, module, launch))

@@ -152,9 +152,33 @@ def test_poison_passes_to_other_blocks():
         run(f"{body} st.global.u32 [%out], %r11;")
 
 
-def test_too_large_clusters_and_memories_are_refused():
-    with pytest.raises(LaunchError, match=r"cluster=17x1x1 of k: must have at most 16 blocks"):
-        run("", 17, "17, 1, 1")
+def test_a_launch_may_choose_the_cluster_of_a_kernel_that_requires_none():
+    free = kernel(FILL + MEET + NEXT + " st.global.u32 [%out], %size;").replace(".reqnctapercluster 4, 1, 1", "")
+    for cluster, size in ((None, 1), (2, 2), ((2, 2), 4), ((1, 4, 1), 4)):
+        x = np.zeros(16 * THREADS, np.uint32)
+        run_kernel(free, "k", (4, 4), THREADS, [x], cluster=cluster)
+        assert set(x.tolist()) == {size}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "grid", "message"),
+    [
+        (17, 17, r"cluster=17x1x1 of k: must have at most 16 blocks"),
+        ((2, 4, 4), (2, 4, 4), r"cluster=2x4x4 of k: must have at most 16 blocks"),
+        (3, 8, r"grid=8x1x1: k has clusters of 3x1x1 blocks: must be a multiple of it along each axis"),
+        (0, 8, r"cluster=0: must be one to three numbers of at least 1"),
+    ],
+)
+def test_a_cluster_that_a_launch_cannot_have_is_refused(cluster, grid, message):
+    machine = LoadedModule(module_of(kernel("").replace(".reqnctapercluster 4, 1, 1", "")))
+    with pytest.raises(LaunchError, match=message):
+        machine.launch("k", grid, THREADS, [bytes(8)], cluster=cluster)
+
+
+def test_a_cluster_other_than_the_required_one_and_too_much_memory_are_refused():
     machine = LoadedModule(module_of(kernel("")))
+    assert machine.launch("k", 4, THREADS, [bytes(8)], cluster=4).launch.blocks == 4
+    with pytest.raises(LaunchError, match=r"cluster=2x1x1: k has \.reqnctapercluster 4x1x1, which requires exactly"):
+        machine.launch("k", 4, THREADS, [bytes(8)], cluster=2)
     with pytest.raises(LaunchError, match=r"shared=\d+: a block of a cluster must have at most 16777216 bytes"):
         machine.launch("k", 4, THREADS, [bytes(8)], shared=1 << 24)

@@ -24,14 +24,20 @@ from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator._poison import Poison
 from tracegen.ptx.emulator.block_machine import BlockMachine, FinishedBlock, join_cluster, run_cluster
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
-from tracegen.ptx.emulator.launch_directives import check_cluster, check_directives, cluster_shape, required_block
+from tracegen.ptx.emulator.launch_directives import (
+    ALONE,
+    check_cluster,
+    check_directives,
+    find_cluster,
+    required_block,
+)
 from tracegen.ptx.emulator.launch_errors import LaunchErrors, StoppedLaunch
 from tracegen.ptx.emulator.module_variables import load_variables
 from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack_parameters
 from tracegen.ptx.emulator.recorded_rows import columns_of_rows
 from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
-from tracegen.ptx.isa.special_registers import cluster_blocks, read_special_register
+from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, read_special_register
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.chains import Piece, executions, straight_pieces
@@ -78,7 +84,7 @@ class LoadedModule:
         self.memory = DeviceMemory(base)
         self.parameters = self.memory.allocate(np.zeros(MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
         self._variables = load_variables(module, self.memory, places)
-        self._programs: dict[str, LoweredKernel] = {}
+        self._programs: dict[tuple[str, bool], LoweredKernel] = {}
         self.textures = TextureTable()
         # The driver gives every other variable zeros, but programs fill constants before they launch a kernel.
         self._unfilled = {v.name for v in module.variables.values() if v.space == "const" and v.initial is None}
@@ -98,6 +104,7 @@ class LoadedModule:
         args: Sequence[Argument],
         *,
         shared: int = 0,
+        cluster: int | Sequence[int] | None = None,
         max_instructions: int = 10**9,
         values: bool = True,
         unroll: int | None = DEFAULT_UNROLL,
@@ -115,6 +122,8 @@ class LoadedModule:
             Buffers, numbers (converted to the type of the parameter) or bytes (used unchanged), one per parameter.
         shared
             Bytes of dynamic shared memory.
+        cluster
+            Blocks of a cluster, as of the grid. If it is None, it is that of the kernel (``.reqnctapercluster``).
         max_instructions
             Maximum number of warp instructions that a block may execute.
         values
@@ -132,20 +141,22 @@ class LoadedModule:
         TraceError
             If the PTX cannot be executed.
         """
-        program = self.program(kernel)
+        if kernel not in self.module.kernels:
+            raise ConfigError(unknown("kernel", kernel, self.module.kernels))
+        found = find_cluster(self.module.functions[kernel], cluster)
+        program = self.program(kernel, clustered=found != ALONE)
         parameters = pack_parameters(program, args)
-        return EmulatedLaunch(self, program, grid, block, parameters, shared, max_instructions, values, unroll)
+        return EmulatedLaunch(self, program, grid, block, parameters, shared, found, max_instructions, values, unroll)
 
-    def program(self, kernel: str) -> LoweredKernel:
+    def program(self, kernel: str, *, clustered: bool = False) -> LoweredKernel:
         """Return a kernel as steps; raises `ConfigError` for an unknown one, and `TraceError`."""
         if kernel not in self.module.kernels:
             raise ConfigError(unknown("kernel", kernel, self.module.kernels))
-        if kernel not in self._programs:
-            clustered = prod(cluster_shape(self.module.functions[kernel])) > 1
-            self._programs[kernel] = lower_kernel(
+        if (kernel, clustered) not in self._programs:
+            self._programs[kernel, clustered] = lower_kernel(
                 self.module, kernel, self._addresses, self.parameters.base, clustered=clustered
             )
-        return self._programs[kernel]
+        return self._programs[kernel, clustered]
 
     def address_of(self, variable: str) -> int:
         """Return the device address of a variable of the module, by its name in the PTX."""
@@ -209,6 +220,7 @@ class EmulatedLaunch:
         block: int | Sequence[int] | None,
         parameters: bytes,
         shared: int,
+        cluster: Cluster,
         max_instructions: int,
         values: bool,
         unroll: int | None,
@@ -234,8 +246,8 @@ class EmulatedLaunch:
             + ((local,) if self._local else ()),
         )
         check_directives(function, self.launch)
-        check_cluster(function, self._shared)
-        self._cluster = cluster_shape(function)
+        check_cluster(self.launch, cluster)
+        self._cluster = cluster
         self._finished: dict[int, FinishedBlock] = {}
         if max(self._shared, self._local * self.launch.block_threads) >= _MAX_STORAGE_BYTES:
             raise LaunchError(
