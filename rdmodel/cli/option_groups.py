@@ -139,6 +139,14 @@ def add_program(parser: Parser) -> None:
         help="dynamic shared memory per block, in bytes",
         default_text="0",
     )
+    add_option(
+        group,
+        "--cluster",
+        type=dimensions,
+        metavar="X,Y,Z",
+        help="shape of a cluster in blocks",
+        default_text="that of the kernel",
+    )
     add_compilation(group)
     add_option(
         group,

@@ -68,6 +68,7 @@ class SourceOptions:
     grid: Dimensions | None
     arg: tuple[tuple[str, str], ...]
     shared: int | None
+    cluster: Dimensions | None
     define: tuple[str, ...]
     include: tuple[str, ...]
     architecture: str | None

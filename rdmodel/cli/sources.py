@@ -34,7 +34,7 @@ LAUNCH_SUFFIX = ".toml"
 
 KERNEL_OPTIONS = ["param", "base", "unroll"]
 COMPILE_OPTIONS = ["define", "include", "architecture", "compiler", "option"]
-PROGRAM_OPTIONS = ["kernel", "grid", "arg", "shared", *COMPILE_OPTIONS]
+PROGRAM_OPTIONS = ["kernel", "grid", "arg", "shared", "cluster", *COMPILE_OPTIONS]
 SUITE_REFUSES = ["param", "block", "launch", "input_format", *PROGRAM_OPTIONS]
 """Fields of `SourceOptions`: those of kernels, of compilers, of CUDA programs, and those that a suite does not take."""
 
@@ -180,6 +180,7 @@ def _run_program(source: str, options: SourceOptions) -> Trace:
         options.block,
         dict(refuse_repeated("--arg", options.arg)),
         shared=options.shared or 0,
+        cluster=options.cluster,
         defines=options.define,
         includes=options.include,
         options=options.option,
@@ -213,7 +214,7 @@ def _replay(source: str, options: SourceOptions) -> Iterator[Trace]:
     """Yield the traces of the launches of a recording, or of those that ``--kernel`` or ``--launch`` picks."""
     from tracegen.recording import replay
 
-    names = ("param", "base", "block", "grid", "arg", "shared", *COMPILE_OPTIONS)
+    names = ("param", "base", "block", "grid", "arg", "shared", "cluster", *COMPILE_OPTIONS)
     refuse(source, "a recording, which has its own launches", options, names)
     if options.launch is not None and options.kernel is not None:
         raise ConfigError("--launch: cannot be combined with --kernel; give one of them")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,8 @@ def flatten(name: str, value: Any, launch: PtxLaunch) -> Iterator[int | float]:
 
 def _compile(function: Any, args: Sequence[Any], capability: tuple[int, int], options: dict[str, Any]) -> str:
     try:
-        from numba import cuda, typeof
+        cuda: Any = import_module("numba.cuda")  # without types, whether they are installed or not
+        typeof: Any = import_module("numba").typeof
     except ImportError as error:
         raise ConfigError(f"numba: cannot be imported ({error}): install it with 'rdmodel[numba]'") from None
     signature = tuple(typeof(value) for value in args)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rdmodel.errors import ConfigError, LaunchError
+from rdmodel.errors import ConfigError
 from rdmodel.integrations.ptx_launch import PtxLaunch, host_span, target_capability, translate_addresses
 from rdmodel.trace import WARP, Trace
 
@@ -268,8 +268,6 @@ def _prepare(compiled: CompiledLaunch, grid: Grid, memory: Sequence[Any]) -> tup
     """Return a launch with all its parameters, and its grid."""
     title, program, values = compiled.function.__name__, compiled.program, compiled.values
     metadata = program.metadata
-    if metadata.num_ctas != 1:
-        raise LaunchError(f"{title}: num_ctas={metadata.num_ctas}: must be 1")
     launch = PtxLaunch(program.asm["ptx"], title, metadata.name)
     spans = [
         (*host_span(f"memory[{i}]", array), launch.address(f"memory[{i}]", array)) for i, array in enumerate(memory)
@@ -286,6 +284,8 @@ def _prepare(compiled: CompiledLaunch, grid: Grid, memory: Sequence[Any]) -> tup
     given = grid(values) if callable(grid) else grid
     shape = tuple(given) if isinstance(given, Sequence) else (given,)
     programs = int(np.prod(shape, dtype=object)) if all(isinstance(n, int | np.integer) for n in shape) else 1
+    if shape and isinstance(shape[0], int | np.integer):  # a program is a cluster of as many blocks
+        shape = (int(shape[0]) * metadata.num_ctas, *shape[1:])
     scratch = {"global_scratch": getattr(metadata, "global_scratch_size", 0) or 0}
     scratch["profile_scratch"] = getattr(metadata, "profile_scratch_size", 0) or 0
     for name, size in list(scratch.items())[: launch.parameters_left]:

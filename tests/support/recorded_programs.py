@@ -59,7 +59,7 @@ int cudaMemcpy(void *, const void *, size_t, int), cudaMemset(void *, int, size_
 int cudaMemcpy2D(void *, size_t, const void *, size_t, size_t, size_t, int);
 int cudaMemcpyToSymbol(const void *, const void *, size_t, size_t, int);
 int cudaMemcpyFromSymbol(void *, const void *, size_t, size_t, int);
-int cudaGetDeviceProperties_v2(void *, int), cudaGetLastError(void), cudaGraphCreate(void **, unsigned);
+int cudaGetDeviceProperties_v2(void *, int), cudaGetLastError(void), cudaMallocArray();
 int cuModuleLoadData(void **, const void *), cuModuleGetFunction(void **, void *, const char *);
 int cuMemAlloc_v2(uint64_t *, size_t), cuMemcpyDtoH_v2(void *, uint64_t, size_t);
 typedef unsigned U;
@@ -116,6 +116,13 @@ int main(int count, char **words) {
     return 0;
   }
   wrapper.data = image;
+  if (count > 3) { /* relocatable code of two units */
+    static char second[1 << 16];
+    static void *units[] = {image, second, 0};
+    FILE *more = fopen(words[3], "rb");
+    if (!more || !fread(second, 1, sizeof second, more)) return 9;
+    wrapper.version = 2, wrapper.data = "\x7f" "ELF", wrapper.more = units;
+  }
   void **handle = __cudaRegisterFatBinary(&wrapper);
   __cudaRegisterFunction(handle, (char *)order, "order", "order", -1, 0, 0, 0, 0, 0);
   __cudaRegisterFunction(handle, (char *)gather, "gather", "gather", -1, 0, 0, 0, 0, 0);
@@ -175,7 +182,7 @@ int main(int count, char **words) {
   if (!strcmp(mode, "freed")) cudaFree(x);
   run(index, x, y);
   if (!strcmp(mode, "late")) cudaFree(x), cudaFree(index);
-  if (!strcmp(mode, "graph")) cudaGraphCreate(0, 0);
+  if (!strcmp(mode, "array")) cudaMallocArray(0, 0, 0, 0, 0);
   if (!strcmp(mode, "wait")) {
     puts("waiting");
     fflush(stdout);
@@ -186,7 +193,10 @@ int main(int count, char **words) {
   return !strcmp(mode, "fail") ? 3 : 0;
 }
 """
-"""A program that reads the image of a module from a file, and does what its second argument says."""
+"""A program that reads the image of a module from a file, and does what its second argument says.
+
+A third argument is the image of another unit, which is linked to the first one.
+"""
 
 
 def fat_binary(parts: Sequence[tuple[int, int, int, bytes, int]]) -> bytes:
@@ -202,11 +212,11 @@ def fat_binary(parts: Sequence[tuple[int, int, int, bytes, int]]) -> bytes:
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
 
 
-def build_program(folder: Path, libraries: Path) -> Path:
-    """Compile `PROGRAM` against the stand-ins for CUDA 12 in a folder, and return it."""
+def build_program(folder: Path, libraries: Path, text: str = PROGRAM, runtime: str = "libcudart.so.12") -> Path:
+    """Compile a program against the stand-ins in a folder, those for CUDA 12 by default, and return it."""
     source, program = folder / "program.c", folder / "program"
-    source.write_text(PROGRAM)
-    linked = [str(libraries / name) for name in ("libcudart.so.12", "libcuda.so.1")]
+    source.write_text(text)
+    linked = [str(libraries / name) for name in (runtime, "libcuda.so.1")]
     subprocess.run(["gcc", "-w", str(source), "-o", str(program), *linked], check=True)
     return program
 
@@ -218,3 +228,28 @@ def write_images(folder: Path) -> tuple[Path, Path]:
     fat.write_bytes(fat_binary([(2, 75, 0, b"\x7fELF machine code", 0), (1, 75, 0, text, 0)]))
     plain.write_bytes(text)
     return fat, plain
+
+
+def write_units(folder: Path) -> tuple[Path, Path]:
+    """Write the images of two units that make `PTX` together, the first one with a function that the second calls."""
+    first, _, gather = PTX.partition(".visible .entry gather")
+    head = first.partition(".const")[0]
+    first = first.replace(".const", ".extern .const").replace(
+        ".visible .entry",
+        ".visible .func (.param .b32 product) times(.param .b32 a, .param .b32 b) {"
+        " .reg .b32 %r<4>; ld.param.u32 %r1, [a]; ld.param.u32 %r2, [b]; mul.lo.u32 %r3, %r1, %r2;"
+        " st.param.b32 [product], %r3; ret; }\n.visible .entry",
+    )
+    call = (
+        "{ .param .b32 p0; st.param.b32 [p0], %r7; .param .b32 p1; st.param.b32 [p1], %r8; .param .b32 o0;"
+        " call (o0), times, (p0, p1); ld.param.b32 %r9, [o0]; }"
+    )
+    second = (
+        f"{head}.visible .const .align 4 .u32 weight;\n"
+        ".extern .func (.param .b32 product) times(.param .b32 a, .param .b32 b);\n"
+        f".visible .entry gather{gather.replace('mul.lo.u32 %r9, %r7, %r8;', call)}"
+    )
+    files = folder / "first.fatbin", folder / "second.fatbin"
+    for file, text in zip(files, (first, second), strict=True):
+        file.write_bytes(fat_binary([(2, 75, 0, b"\x7fELF machine code", 0), (1, 75, 0, text.encode(), 0)]))
+    return files

@@ -233,12 +233,14 @@ def ending(monkeypatch, end, inputs=7):
     ("end", "problem"),
     [
         ("os.kill(os.getpid(), signal.SIGSEGV)", "ended with status -11"),
-        ("import time; time.sleep(99)", "no end after 1 s"),
+        ("while True: pass", "no end after 0.5 s"),
+        ("import time; time.sleep(99)", "no end after 0.5 s"),
     ],
 )
 def test_an_input_that_ends_the_worker_is_kept_and_others_follow(monkeypatch, tmp_path, end, problem):
     ending(monkeypatch, end)
-    monkeypatch.setattr(command, "HANG_SECONDS", 1.0)
+    monkeypatch.setattr(command, "HANG_SECONDS", 0.5)
+    monkeypatch.setattr(command, "IDLE_SECONDS", 2.0)
     monkeypatch.setattr(command, "MAX_RESTARTS", 1)
     tally = command.run(Options("trc", 10, 1, "", str(tmp_path)))
     assert (tally.inputs, tally.findings) == (7, {problem: 1})

@@ -45,6 +45,7 @@ def trace(
     args: Arguments,
     *,
     shared: int = 0,
+    cluster: LaunchShape | None = None,
     check: bool = False,
     blocks: Sequence[int] | None = None,
     defines: Defines = (),
@@ -74,6 +75,9 @@ def trace(
         variable NAME, as in `variables`.
     shared
         Bytes of dynamic shared memory.
+    cluster
+        Blocks of a cluster: one to three numbers (x, y, z). If it is None, it is that of the kernel
+        (``__cluster_dims__``), or else of one block.
     check
         Whether all blocks are executed now. The arrays then hold the results; otherwise they do not change.
     blocks
@@ -122,7 +126,9 @@ def trace(
         base=base,
         variables=merge_variables(variables or {}, symbols),
     )
-    launch = session.prepare(kernel, grid, block, args, shared=shared, max_instructions=max_instructions, unroll=unroll)
+    launch = session.prepare(
+        kernel, grid, block, args, shared=shared, cluster=cluster, max_instructions=max_instructions, unroll=unroll
+    )
     result = session.trace(launch, blocks)
     if check:
         session.execute(launch)
@@ -186,6 +192,7 @@ def launches(
                 plan.block,
                 args,
                 shared=plan.shared,
+                cluster=plan.cluster,
                 max_instructions=max_instructions,
                 unroll=unroll if plan.unroll is None else plan.unroll,
                 variables=plan.variables,

@@ -49,7 +49,7 @@ from tracegen.unrolling import NEVER, Unroll, parse_unroll
 MAX_FILE_BYTES = 1 << 22
 """Largest launch file in bytes; the tables of a larger one would take gigabytes."""
 
-_LAUNCH_FIELDS = ("kernel", "grid", "block", "shared", "unroll")
+_LAUNCH_FIELDS = ("kernel", "grid", "block", "shared", "cluster", "unroll")
 """Fields of a launch, which may also stand at the top as defaults; `args` has different meanings there."""
 
 _FILE_FIELDS = ("source", "defines", "includes", "options", "architecture", "args", "variables", "launch")
@@ -64,6 +64,7 @@ class PlannedLaunch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int] | None
     shared: int
+    cluster: tuple[int, int, int] | None
     unroll: Unroll
     args: Mapping[str, ArgumentValue]
     names: Mapping[str, str]
@@ -169,6 +170,7 @@ def _planned_launch(
         grid=shape("grid", table["grid"]),
         block=shape("block", table["block"], limit=MAX_BLOCK_THREADS) if "block" in table else None,
         shared=bytes_shared,
+        cluster=shape("cluster", table["cluster"]) if "cluster" in table else None,
         unroll=parse_unroll(table["unroll"]) or NEVER if "unroll" in table else None,
         args=parse_arguments(launch_args, sizes, folder, shared),
         names=names,

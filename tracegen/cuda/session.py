@@ -87,6 +87,7 @@ class PreparedLaunch:
     grid: LaunchShape
     block: LaunchShape | None
     shared: int
+    cluster: LaunchShape | None
     parameters: tuple[KernelParameter, ...]
     values: tuple[ArgumentValue, ...]
     max_instructions: int
@@ -136,6 +137,7 @@ class Session:
         args: Arguments,
         *,
         shared: int = 0,
+        cluster: LaunchShape | None = None,
         max_instructions: int = MAX_INSTRUCTIONS,
         unroll: Unroll = DEFAULT_UNROLL,
         variables: Mapping[str, ArgumentValue] | None = None,
@@ -156,6 +158,7 @@ class Session:
             grid,
             block,
             shared,
+            cluster,
             tuple(parameters),
             values,
             max_instructions,
@@ -248,6 +251,7 @@ class Session:
             launch.block,
             args,
             shared=launch.shared,
+            cluster=launch.cluster,
             max_instructions=launch.max_instructions,
             values=values,
             unroll=launch.unroll,

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import RdmodelError, TraceError
 from tracegen.limits import MAX_BLOCK_THREADS
-from tracegen.ptx.emulator.launch_directives import cluster_shape
 from tracegen.ptx.emulator.module_variables import placed_variables
 from tracegen.ptx.lowering.lowering import variable_bytes
 from tracegen.recording.events import EventWriter
-from tracegen.recording.fatbinary import find_ptx
+from tracegen.recording.fatbinary import find_linked_ptx
 from tracegen.recording.kernels import Executor, RecordedLaunch, RecordedModule, load_text, parameter_places
 from tracegen.recording.memory import AddressSpace, Allocation
 
@@ -174,7 +173,7 @@ class RecordedDevice:
 
     def load(self, image: bytes) -> int:
         """Load a module, place its variables, and return its number."""
-        ptx = find_ptx(image, self._capability)
+        ptx = find_linked_ptx(image, self._capability)
         number = self._writer.counts["modules"]
         module = load_text(ptx, f"module {number}")
         places = {}
@@ -219,14 +218,12 @@ class RecordedDevice:
 
     # ---- launches
 
-    def launch(self, function: int, launch: RecordedLaunch, cluster: tuple[int, int, int]) -> str:
+    def launch(self, function: int, launch: RecordedLaunch) -> str:
         """Log a launch; with values, it waits for `flush`."""
         module, kernel = self._functions[function]
         launch = dataclasses.replace(launch, kernel=kernel)
         if min(*launch.grid, *launch.block) < 1 or int(np.prod(launch.block, dtype=object)) > MAX_BLOCK_THREADS:
             raise RefusedError(_INVALID_CONFIGURATION)
-        if cluster not in ((1, 1, 1), cluster_shape(self._modules[module].module.functions[kernel])):
-            raise TraceError(f"launches {launch.title} with clusters, which its PTX does not declare")
         words = {int(word) for word in np.frombuffer(launch.parameters[: len(launch.parameters) // 8 * 8], np.uint64)}
         for address in sorted(self._seen):
             found = self._space.find(address)
@@ -236,7 +233,7 @@ class RecordedDevice:
         self._launches += 1
         self._writer.add(
             "launch", module=module, kernel=kernel, grid=launch.grid, block=launch.block, shared=launch.shared,
-            parameters=launch.parameters.hex(),
+            parameters=launch.parameters.hex(), **({} if launch.cluster is None else {"cluster": launch.cluster}),
         )  # fmt: skip
         if self.values:
             self._pending.append((self._launches, module, launch))

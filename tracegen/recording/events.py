@@ -59,11 +59,14 @@ EVENTS: Mapping[str, Mapping[str, str]] = {
         "module": _NUMBER, "kernel": _TEXT, "grid": _SHAPE, "block": _SHAPE, "shared": _NUMBER, "parameters": _HEX,
     },
 }  # fmt: skip
-"""The fields of every event, and their kinds.
+"""The fields of every event, and their kinds; a launch may have those of `OPTIONAL`, too.
 
 ``write`` takes its bytes from ``data.bin`` at offset ``data``; ``fill`` repeats the bytes ``value`` ``count`` times;
 ``variables`` has the addresses of the variables of a module by name; ``parameters`` are the bytes of a launch.
 """
+
+OPTIONAL: Mapping[str, str] = {"cluster": _SHAPE}
+"""Fields that events may lack."""
 
 Event = dict[str, Any]
 """An event: its fields, and its name as ``event``."""
@@ -217,6 +220,9 @@ def _read_event(line: bytes, fail: Callable[[str], TraceError]) -> Event:
     for key, kind in EVENTS[name].items():
         if key not in event or not _CHECKS[kind](event[key]):
             raise fail(f"{key}={event.get(key)!r:.40}: must be {kind}")
+    for key, kind in OPTIONAL.items():
+        if key in event and not _CHECKS[kind](event[key]):
+            raise fail(f"{key}={event[key]!r:.40}: must be {kind}")
     return dict(event)
 
 

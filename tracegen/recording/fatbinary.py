@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +29,15 @@ MAX_PTX_BYTES = 1 << 28
 
 REBUILD = "rebuild the program with 'rdmodel nvcc', or with the option {} of nvcc"
 
-_NO_PTX = (
-    "holds machine code and no PTX: " + REBUILD.format("-gencode arch=compute_75,code=compute_75") + "; not with -rdc"
-)
+_NO_PTX = "holds machine code and no PTX: " + REBUILD.format("-gencode arch=compute_75,code=compute_75")
+
+
+class _WithoutPtxError(TraceError):
+    """An image without PTX."""
+
+    def __init__(self) -> None:
+        super().__init__(_NO_PTX)
+
 
 _HEADER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<H2xIQI8xI8xQ8xQ")
@@ -55,15 +62,36 @@ def find_ptx(image: bytes, capability: int) -> str:
     that helps.
     """
     if image[:4] == b"\x7fELF":
-        raise TraceError(_NO_PTX)
+        raise _WithoutPtxError
     if image[:4] != MAGIC.to_bytes(4, "little"):
         return _decode(image)
     found = [entry for entry in entries(image) if entry.kind == PTX_KIND]
     if not found:
-        raise TraceError(_NO_PTX)
+        raise _WithoutPtxError
     fitting = [entry for entry in found if entry.capability <= capability]
     chosen = max(fitting, key=lambda e: e.capability) if fitting else min(found, key=lambda e: e.capability)
     return _decode(_decompress(chosen))
+
+
+def find_linked_ptx(images: bytes, capability: int) -> str:
+    """Return the PTX of one image, or of fat binaries behind each other: the units of relocatable device code.
+
+    The text of several units is that of `tracegen.ptx.syntax.linking`. Units without PTX, such as the device runtime,
+    are left out if others have some. Raises `TraceError` as `find_ptx` does.
+    """
+    texts, at = [], 0
+    while at < len(images):
+        end = at + _HEADER.size
+        whole = len(images)
+        if images[at : at + 4] == MAGIC.to_bytes(4, "little") and end <= len(images):
+            _, _, header, size = _HEADER.unpack_from(images, at)
+            whole = at + header + size
+        with suppress(_WithoutPtxError):
+            texts.append(find_ptx(images[at:whole], capability))
+        at = max(whole, end)
+    if not texts:
+        raise _WithoutPtxError
+    return "\n".join(texts)
 
 
 def entries(image: bytes) -> Iterator[Entry]:

@@ -20,13 +20,17 @@ from tracegen.unrolling import DEFAULT_UNROLL
 
 @dataclass(frozen=True, slots=True)
 class RecordedLaunch:
-    """A launch as the program made it: a kernel of a module, its shape and the bytes of its parameters."""
+    """A launch as the program made it: a kernel of a module, its shape and the bytes of its parameters.
+
+    `cluster` is None if the launch does not say it.
+    """
 
     kernel: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
     parameters: bytes
+    cluster: tuple[int, int, int] | None = None
 
     @property
     def title(self) -> str:
@@ -67,6 +71,7 @@ class RecordedModule:
             launch.block,
             [launch.parameters[at : at + size] for at, size in places],
             shared=launch.shared,
+            cluster=launch.cluster,
             max_instructions=max_instructions,
             values=values,
             unroll=unroll,

@@ -27,9 +27,9 @@ USUAL_RUNTIMES = ("libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13")
 """Libraries for programs that do not name theirs, such as scripts."""
 
 _RUNTIME_NAME = re.compile(rb"libcudart\.so\.[0-9]+(?:\.[0-9]+)?(?=\0)")
-_HEADERS = ("core.h", "properties.h", "runtime.h")
-_DRIVER_SOURCES = ("core.c", "properties.c", "driver.c")
-_RUNTIME_SOURCES = ("runtime.c", "runtime_memory.c")
+_HEADERS = ("core.h", "graphs.h", "properties.h", "runtime.h")
+_DRIVER_SOURCES = ("core.c", "graphs.c", "properties.c", "driver.c", "tensor_maps.c")
+_RUNTIME_SOURCES = ("runtime.c", "runtime_memory.c", "runtime_streams.c", "runtime_graphs.c")
 _FLAGS = ("-O0", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread")
 
 

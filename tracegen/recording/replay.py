@@ -260,8 +260,9 @@ class _Replay:
 def _recorded(event: Event) -> RecordedLaunch:
     gx, gy, gz = event["grid"]
     bx, by, bz = event["block"]
+    parameters, cluster = bytes.fromhex(event["parameters"]), event.get("cluster")
     return RecordedLaunch(
-        event["kernel"], (gx, gy, gz), (bx, by, bz), event["shared"], bytes.fromhex(event["parameters"])
+        event["kernel"], (gx, gy, gz), (bx, by, bz), event["shared"], parameters, cluster and tuple(cluster)
     )
 
 

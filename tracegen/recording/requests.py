@@ -100,5 +100,6 @@ class Requests:
 
     def _launch(self, parameters: bytes, function: int, *numbers: int) -> str:
         gx, gy, gz, bx, by, bz, shared, _, cx, cy, cz, _ = numbers
-        launch = RecordedLaunch("", (gx, gy, gz), (bx, by, bz), shared, parameters)
-        return self._device.launch(function, launch, (cx, cy, cz))
+        cluster = None if (cx, cy, cz) == (1, 1, 1) else (cx, cy, cz)
+        launch = RecordedLaunch("", (gx, gy, gz), (bx, by, bz), shared, parameters, cluster)
+        return self._device.launch(function, launch)

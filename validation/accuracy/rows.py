@@ -57,7 +57,12 @@ METRICS = (
 REPOSITORIES = {"mushihao/cuda": "nv_study"}
 """Suites of `validation.modern` by their repositories, where the name of the repository does not tell."""
 
-SUITES = {"rodinia": "Rodinia 3.1", "parboil": "Parboil", "cuda-samples": "CUDA samples"}
+SUITES = {
+    "rodinia": "Rodinia 3.1",
+    "parboil": "Parboil",
+    "cuda-samples": "CUDA samples",
+    "cutlass": "CUTLASS 1.3",
+}
 """Suites of `validation.counters` by the folders of their sources."""
 
 FITTED = {

@@ -25,6 +25,9 @@ _KNOWN = re.compile(
 )
 """Template arguments that need no names of the source."""
 
+_CALL = "call of "
+"""Start of the reason why a call stops, before the name of the function."""
+
 EXECUTABLE, STOPS, LEFT_OUT = "executable", "stops", "left out"
 """Outcomes: no instruction stops; an instruction stops; the preprocessor leaves the kernel out, as written."""
 
@@ -202,7 +205,8 @@ def _judge_entry(module: Module, entry: str) -> tuple[str, str]:
     except RdmodelError as error:
         return "not parsed", type(error).__name__
     stopping = {step.reason.partition(" ")[0] for step in steps if step.op == "TRAP" and "cannot" in step.reason}
-    stopping |= {"call" for step in steps if step.op == "TRAP" and step.reason.startswith("call of")}
+    calls = [step.reason for step in steps if step.op == "TRAP" and step.reason.startswith(_CALL)]
+    stopping |= {reason.partition(":")[0].removeprefix(_CALL).replace(" ", "_") for reason in calls}
     return (STOPS, " ".join(sorted(stopping))) if stopping else (EXECUTABLE, "")
 
 

@@ -13,8 +13,9 @@ from validation.common import records
 
 FOLDER = Path(__file__).parent
 LAUNCHES = FOLDER / "launches"
+PROGRAMS = FOLDER / "programs"
 GPU = "gv100"
-"""Folder of the launch files, and preset of the measured GPU."""
+"""Folders of the launch files and of programs for libraries of headers, and preset of the measured GPU."""
 
 Inputs = Mapping[str, NDArray[np.generic]]
 
@@ -23,14 +24,16 @@ Inputs = Mapping[str, NDArray[np.generic]]
 class Program:
     """A program whose host code makes the data of its kernels, so that it is built, run and recorded.
 
-    `folder` holds `sources`; `files` are the texts of its input files, and `launch` is the number of the launch.
+    `folder` holds `sources`; `files` are the texts of its input files, and `launch` is the number of the launch. For a
+    library of headers, `main` is the file in `PROGRAMS` that is compiled, and `sources` are headers that it includes.
     """
 
     folder: str
     sources: tuple[str, ...]
-    files: Callable[[], Mapping[str, str]]
-    arguments: tuple[str, ...]
-    launch: int
+    files: Callable[[], Mapping[str, str]] = dict
+    arguments: tuple[str, ...] = ()
+    launch: int = 1
+    main: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ B_PLUS_TREE = Program(
     launch=2,
 )
 
+CUTLASS = Program(folder="cutlass", sources=("cutlass/gemm/gemm.h",), main="wmma_gemm.cu")
+
 CASES = {
     case.name: case
     for case in (
@@ -103,6 +108,7 @@ CASES = {
         Case("quasirandomGenerator", "quasirandomGeneratorKernel", simulated=True),
         Case("cudaTensorCoreGemm", "compute_gemm"),
         Case("b+tree", "findK", simulated=True, program=B_PLUS_TREE),
+        Case("cutlass", "gemm_kernel_nolb", simulated=True, program=CUTLASS),
     )
 }
 

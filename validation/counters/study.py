@@ -18,7 +18,7 @@ from rdmodel.results.metrics import SECTOR_BYTES, l2_metrics
 from rdmodel.trace import Trace
 from tracegen import cuda
 from tracegen.recording import replay
-from validation.counters.cases import CASES, GPU, LAUNCHES, Case, Program, read_measured
+from validation.counters.cases import CASES, GPU, LAUNCHES, PROGRAMS, Case, Program, read_measured
 
 L1, L2 = "l1tex__t_sectors_pipe_lsu_mem_global_op_", "lts__t_sectors_srcunit_tex_op_"
 COUNTERS = {
@@ -89,10 +89,11 @@ def open_trace(case: Case, sources: Path, folder: Path) -> Trace:
 
 def record_program(program: Program, sources: Path, folder: Path) -> Trace:
     """Build and record a program in `folder`, and return the trace of its launch."""
-    source = find_source(sources, f"{program.folder}/{program.sources[0]}").resolve().parent
+    first = Path(program.sources[0])
+    source = find_source(sources, f"{program.folder}/{first}").resolve().parents[len(first.parts) - 1]
     for name, text in program.files().items():
         (folder / name).write_text(text)
-    files = [str(source / name) for name in program.sources]
+    files = [str(PROGRAMS / program.main)] if program.main else [str(source / name) for name in program.sources]
     _run_rdmodel(folder, "nvcc", "-O3", f"-I{source}", "-Xcompiler", "-w", *files, "-o", "program")
     _run_rdmodel(folder, "record", "--gpu", GPU, "-o", "recording", "--", "./program", *program.arguments)
     (trace,) = replay.launches(folder / "recording", number=program.launch)

@@ -19,7 +19,10 @@ from validation.fuzzing.report import RESULTS, RUNS, Run, from_csv, merged, resu
 from validation.fuzzing.worker import CurrentInput, Options, Tally, save
 
 HANG_SECONDS = 20.0
-"""An input that takes longer counts as a hang."""
+"""An input that takes more processor time counts as a hang: elapsed time says little on a machine that others use."""
+
+IDLE_SECONDS = 300.0
+"""So does an input that takes longer than this altogether, for it may wait for something that never comes."""
 
 MAX_RESTARTS = 5
 """Number of workers that are started in turn if inputs end them."""
@@ -81,7 +84,7 @@ def worker_command(options: Options) -> list[str]:
 
 def _watched(process: subprocess.Popen[bytes], now: CurrentInput) -> bool:
     """Wait for the end of a worker; return false if it hangs at one input."""
-    turn, since = -1, time.monotonic()
+    turn, since, used = -1, time.monotonic(), 0.0
     while True:
         try:
             process.wait(0.5)
@@ -89,9 +92,20 @@ def _watched(process: subprocess.Popen[bytes], now: CurrentInput) -> bool:
         except subprocess.TimeoutExpired:
             pass
         if now.turn != turn:
-            turn, since = now.turn, time.monotonic()
-        elif time.monotonic() - since > HANG_SECONDS and turn > 0:
+            turn, since, used = now.turn, time.monotonic(), _processor_seconds(process.pid)
+            continue
+        hangs = _processor_seconds(process.pid) - used > HANG_SECONDS or time.monotonic() - since > IDLE_SECONDS
+        if hangs and turn > 0:
             return False
+
+
+def _processor_seconds(pid: int) -> float:
+    """Return the processor time that a process has used; 0 if the system does not tell it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _environment(preloaded: str) -> dict[str, str]:

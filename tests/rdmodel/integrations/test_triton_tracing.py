@@ -21,6 +21,13 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def centred(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + at, mask=at < n)
+    tl.store(out + at, values - tl.sum(values, 0) / BLOCK, mask=at < n)
+
+
+@triton.jit
 def product(a, b, c, K, stride_a, stride_b, stride_c, M: tl.constexpr, N: tl.constexpr, STEP: tl.constexpr):
     row = tl.program_id(0) * M + tl.arange(0, M)
     column = tl.program_id(1) * N + tl.arange(0, N)
@@ -115,6 +122,19 @@ def test_a_product_of_matrices_loads_every_tile_once_per_block(architecture):
     assert set(traced.columns.size[traced.columns.op != Op.BARRIER].tolist()) == {16}
     assert lines_per_array(traced, Op.LOAD) == {"a": 128 * 96 * 2 // 128, "b": 96 * 128 * 2 // 128}
     assert lines_per_array(traced, Op.STORE) == {"c": 128 * 128 * 2 // 128}
+
+
+@pytest.mark.parametrize("ctas", [1, 2, 4])
+def test_the_blocks_of_a_program_share_its_elements(ctas):
+    x, out = np.zeros(4096, np.float32), np.zeros(4096, np.float32)
+    options = {"BLOCK": 1024, "num_warps": 2, "num_ctas": ctas, "architecture": "sm_90"}
+    traced = trace(centred, 4, x, out, 4096, **options)
+    assert traced.launch.grid == (4 * ctas, 1, 1)
+    # A lane moves four elements at once; blocks add their sums through the shared memory of each other.
+    assert operations(traced) == {"loads": 4096 // 128, "stores": 4096 // 128}
+    assert lines_per_array(traced, Op.STORE) == {"out": 128}
+    per_block = [int((traced.block(block).op == Op.LOAD).sum()) for block in range(4 * ctas)]
+    assert per_block == [1024 // 128 // ctas] * (4 * ctas)
 
 
 def test_causal_attention_loads_the_keys_up_to_its_rows():

@@ -43,7 +43,7 @@ def test_a_launch_that_follows_its_directives_is_accepted(directives, grid, bloc
         (".reqntid 8, 4", 3, 32, "block=32x1x1: k has .reqntid 8x4x1"),
         (".maxntid 128", 3, 256, "block=256x1x1: 256 threads, but k has .maxntid 128x1x1, at most 128 threads"),
         (".maxntid 16, 4 .minnctapersm 2", 3, (16, 5), "block=16x5x1: 80 threads, but k has .maxntid 16x4x1"),
-        (".reqnctapercluster 2", 3, 32, "grid=3x1x1: k has .reqnctapercluster 2x1x1: must be a multiple"),
+        (".reqnctapercluster 2", 3, 32, "grid=3x1x1: k has clusters of 2x1x1 blocks: must be a multiple"),
     ],
 )
 def test_a_launch_that_contradicts_a_directive_is_refused(directives, grid, block, message):

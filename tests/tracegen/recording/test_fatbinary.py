@@ -7,7 +7,7 @@ import pytest
 
 from rdmodel.errors import TraceError
 from tests.support.recorded_programs import PTX, fat_binary
-from tracegen.recording.fatbinary import LZ4, ZSTD, decompress_lz4, find_ptx
+from tracegen.recording.fatbinary import LZ4, ZSTD, decompress_lz4, find_linked_ptx, find_ptx
 
 TEXT = PTX.encode()
 
@@ -89,3 +89,20 @@ def test_a_damaged_image_is_refused_or_read():
             find_ptx(bytes(damaged), 75)
         except TraceError:
             continue
+
+
+def test_units_behind_each_other_are_all_found_and_those_without_ptx_are_left_out():
+    first, second = (fat_binary([(1, 75, 0, text, 0)]) for text in (TEXT, b"two"))
+    machine = fat_binary([(2, 75, 0, b"\x7fELF machine code", 0)])
+    assert find_linked_ptx(first + machine + second, 80) == f"{PTX}\ntwo"
+    assert find_linked_ptx(TEXT, 80) == PTX
+    with pytest.raises(TraceError, match="holds machine code and no PTX"):
+        find_linked_ptx(machine + machine, 80)
+
+
+@pytest.mark.parametrize("cut", range(1, 40, 3))
+def test_units_that_are_cut_off_are_refused(cut):
+    whole = fat_binary([(1, 75, 0, TEXT, 0)])
+    for images in (whole + whole[:-cut], whole[:-cut]):
+        with pytest.raises(TraceError, match="fat binary: claims"):
+            find_linked_ptx(images, 80)

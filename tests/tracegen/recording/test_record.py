@@ -11,7 +11,7 @@ from rdmodel.errors import TraceError
 from rdmodel.gpu.device_properties import device_properties
 from rdmodel.presets import gpu
 from rdmodel.trace import Op
-from tests.support.recorded_programs import build_program, write_images
+from tests.support.recorded_programs import build_program, write_images, write_units
 from tracegen.recording.libraries import stand_ins
 from tracegen.recording.recorder import record
 from tracegen.recording.replay import launches, list_launches
@@ -66,6 +66,15 @@ def test_a_launch_gathers_by_the_results_of_the_one_before(run, values):
     assert sorted(accesses(gather, Op.STORE)) == [y + 4 * n for n in range(N)]
 
 
+def test_units_of_relocatable_code_are_linked(program, tmp_path, capfd):
+    first, second = write_units(tmp_path)
+    command = [str(program[0]), str(first), "run", str(second)]
+    result = record(command, tmp_path / "out", device=DEVICE, gpu="a100-80g", values=True)
+    assert capfd.readouterr().out == f"{GATHERED}\n"
+    assert names(result.folder) == ["order", "gather"]
+    assert json.loads((tmp_path / "out/recording.json").read_text())["modules"] == 1
+
+
 def test_a_launch_is_picked_by_number_or_name(run):
     folder = run("run", values=False)[0].folder
     assert [trace.launch.kernel for trace in launches(folder, "gath*")] == ["gather"]
@@ -105,8 +114,8 @@ def test_the_program_sees_the_properties_of_the_chosen_gpu(program, tmp_path, ca
 
 
 def test_a_call_that_is_not_provided_is_named_and_the_launches_before_it_are_kept(run, tmp_path):
-    with pytest.raises(TraceError, match=r"calls cudaGraphCreate, which .* holds the 2 launches until then"):
-        run("graph")
+    with pytest.raises(TraceError, match=r"calls cudaMallocArray, which .* holds the 2 launches until then"):
+        run("array")
     assert names(tmp_path / "out") == ["order", "gather"]
     assert json.loads((tmp_path / "out/recording.json").read_text())["complete"] is False
 

@@ -8,7 +8,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memmove, memset
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tracegen.ptx.emulator._log cimport Log
 from tracegen.ptx.emulator._mbarrier cimport arrive, drop, has_completed, parity_of, start, state_of
 from tracegen.ptx.emulator._places cimport Places
 from tracegen.ptx.emulator._poison cimport Poison
-from tracegen.ptx.emulator._tensor_map cimport Box, next_row, open_box
+from tracegen.ptx.emulator._tensor_map cimport Rows, next_row, open_box
 from tracegen.ptx.emulator._texture cimport MOST_TEXELS, Footprint, Texture, find_surface, find_texels, sample
 from tracegen.ptx.emulator._warp cimport match_lanes, reduce_lanes, shuffle_lanes, vote_lanes
 from tracegen.ptx.isa._code cimport *
@@ -31,7 +31,8 @@ cdef extern from *:
 cdef enum:
     WARP = 32
     MAX_BLOCK_THREADS = 1024
-    MAX_BARRIERS = 17        # the last one is that of a cluster
+    MAX_BARRIERS = 16
+    CLUSTER_BARRIER = 16     # the number of the barrier of a cluster
     NO_STEP = 0x7FFFFFFF
     OP_LOAD = 0
     OP_STORE = 1
@@ -98,7 +99,13 @@ cdef class Emulator:
     cdef int64_t max_instructions, max_bytes, local_base
     cdef bint records, strict
     cdef Poison poison
-    cdef int64_t signals           # completed phases of mbarriers since their waiting threads were last woken
+    cdef object cluster
+    cdef int64_t* signals          # by rank: phases of mbarriers that ended since their waiting threads were last woken
+    cdef int64_t rank              # of the block in its cluster
+    cdef bint alone                # no other block takes part in the barrier of the cluster
+    cdef int64_t phase             # of the barrier of the cluster, and the last one at which each thread arrived
+    cdef int64_t[MAX_BLOCK_THREADS] arrived_phase
+    cdef readonly int64_t executed # steps of the last call of `run`
     cdef Log log
     # Per thread: its state, its next step (stale while it is active), and the barrier that it waits at.
     cdef int32_t[MAX_BLOCK_THREADS] next
@@ -136,6 +143,12 @@ cdef class Emulator:
         self.max_instructions, self.max_bytes = max_instructions, max_bytes
         self.active.lane, self.part.lane, self.piece.lane = self.active_lanes, self.part_lanes, self.piece_lanes
         self.make_patterns()
+        self.join(np.zeros(1, np.int64), 0)
+
+    def join(self, int64_t[::1] signals, int64_t rank):
+        """Make the block the one of this rank in a cluster, whose blocks share `signals`, one number for each."""
+        assert 0 <= rank < signals.shape[0]
+        self.cluster, self.signals, self.rank, self.alone = signals, &signals[0], rank, signals.shape[0] == 1
 
     cdef int make_patterns(self) except -1:
         """Make room for the patterns of all steps that may access shared memory."""
@@ -170,7 +183,8 @@ cdef class Emulator:
         memset(self.registers, 0, <size_t>(self.variables * self.threads) * sizeof(uint64_t))
         self.places.clear()
         self.poison.clear()
-        self.signals = 0
+        self.signals[self.rank] = 0
+        self.phase = 0
         memset(self.arrived, 0, sizeof(self.arrived))
         memset(self.counts, 0, <size_t>self.step_count * sizeof(StepCounts))
         self.log.restart()
@@ -179,20 +193,35 @@ cdef class Emulator:
         for t in range(self.threads):
             self.next[t] = <int32_t>entry
             self.state[t] = RUNS
+            self.arrived_phase[t] = -1
             self.log.live[t // WARP] |= <uint32_t>1 << (t % WARP)
         self.active.n = 0
 
     def run(self, int64_t steps):
         """Execute at most `steps` steps and return the `Status`."""
         cdef int64_t status = UNFINISHED
+        self.executed = 0
         with nogil:
             while steps > 0 and status == UNFINISHED:
                 if self.active.n == 0 and not self.choose():
                     status = self.release()
                 else:
                     status = self.execute(self.code + self.step)
+                    self.executed += 1
                 steps -= 1
         return status
+
+    def missing(self):
+        """Return the running threads that have not arrived at the barrier of the cluster, and those that wait there."""
+        cdef int64_t t, left = 0, waiting = 0
+        for t in range(self.threads):
+            left += self.state[t] != EXITED and self.arrived_phase[t] != self.phase
+            waiting += self.state[t] == WAITS and self.barrier[t] == CLUSTER_BARRIER
+        return left, waiting
+
+    def open_cluster_barrier(self):
+        """End the phase of the barrier of the cluster."""
+        self.end_phase()
 
     def waiting(self):
         """Return (thread, step, barrier) of every thread that waits at a barrier."""
@@ -359,7 +388,7 @@ cdef class Emulator:
             if spoiled >= 0:
                 self.poison.taint(code, &self.active, code.guard)
             return FINISHED
-        for i in range(8 if code.op >= BRA else (1 if code.op <= ATOM else 4)):
+        for i in range(12 if code.op >= BRA else (1 if code.op <= ATOM else 4)):
             spoiled = self.poison.find(code.src[i], lanes)
             if spoiled >= 0:
                 self.thread, self.slot = spoiled, code.src[i]
@@ -540,14 +569,17 @@ cdef class Emulator:
         cdef bint arrives = code.mode == BAR_ARRIVE
         if code.src[2] >= 0:
             self.wait(&self.active, code.src[2])
-        if self.records:
+        if self.records and not (arrives and code.count == CLUSTER_BARRIER):
             self.log.uncount_instruction(&self.active)
             if not self.log.append(code, &self.active, OP_BARRIER, 0, 0, NULL):
                 return NO_MEMORY
+        if code.count == CLUSTER_BARRIER:
+            self.reach_cluster_barrier(arrives)
+            return UNFINISHED
         for i in range(self.active.n):
             lane = self.active.lane[i]
             number = <int64_t>self.row(code.src[0])[lane]
-            if number >= MAX_BARRIERS - 1 and code.count != MAX_BARRIERS - 1:
+            if number >= MAX_BARRIERS:
                 self.thread = lane
                 return TRAPPED
             if arrives:
@@ -562,6 +594,39 @@ cdef class Emulator:
             self.park(self.step)
         return UNFINISHED
 
+    cdef void reach_cluster_barrier(self, bint arrives) noexcept nogil:
+        """Arrive at the barrier of the cluster, or wait for the end of the phase in which the threads arrived."""
+        cdef int64_t i, lane
+        for i in range(self.active.n):
+            lane = self.active.lane[i]
+            self.next[lane] = <int32_t>(self.step + 1)
+            if arrives:
+                self.arrived_phase[lane] = self.phase
+            elif self.arrived_phase[lane] == self.phase:
+                self.state[lane], self.barrier[lane] = WAITS, CLUSTER_BARRIER
+                self.next[lane] = <int32_t>self.step
+        self.active.n = 0
+
+    cdef bint open_own_cluster_barrier(self) noexcept nogil:
+        """Open the barrier of a cluster of one block if all its threads have arrived and some wait."""
+        cdef int64_t t, waiting = 0
+        for t in range(self.threads):
+            if self.state[t] != EXITED and self.arrived_phase[t] != self.phase:
+                return False
+            waiting += self.state[t] == WAITS and self.barrier[t] == CLUSTER_BARRIER
+        if waiting:
+            self.end_phase()
+        return waiting > 0
+
+    cdef void end_phase(self) noexcept nogil:
+        """End the phase of the barrier of the cluster, and let the threads that wait for it run."""
+        cdef int64_t t
+        self.phase += 1
+        for t in range(self.threads):
+            if self.state[t] == WAITS and self.barrier[t] == CLUSTER_BARRIER:
+                self.state[t] = RUNS
+                self.next[t] += 1
+
     cdef int64_t release(self) noexcept nogil:
         """Open the barriers that are complete, once no thread can run."""
         cdef int64_t number
@@ -570,8 +635,10 @@ cdef class Emulator:
             return FINISHED
         for number in range(MAX_BARRIERS):
             opened |= self.open_barrier(number)
-        if not opened and self.signals:
-            self.signals = 0
+        if self.alone and not opened:
+            opened = self.open_own_cluster_barrier()
+        if not opened and self.signals[self.rank]:
+            self.signals[self.rank] = 0
             for number in range(self.threads):
                 if self.state[number] == WAITS and self.barrier[number] == AT_MBARRIER:
                     self.state[number] = RUNS
@@ -896,7 +963,7 @@ cdef class Emulator:
         cdef int64_t k, status = UNFINISHED
         cdef Lanes* lanes = self.guarded(code)
         self.wait(&self.active, code.guard)
-        for k in range(8):
+        for k in range(12):
             self.wait(lanes, code.src[k])
         if self.records and lanes.n:
             self.log.uncount_instruction(lanes)
@@ -909,23 +976,21 @@ cdef class Emulator:
 
     cdef int64_t copy_bulk_of(self, const Code* code, int64_t lane) noexcept nogil:
         """Record a copy as accesses of whole warps, 16 bytes per lane; its target is poisoned if that matters."""
-        cdef Box box
+        cdef Rows box
         cdef uint64_t place = self.row(code.src[0])[lane] + <uint64_t>code.offset, start, at
         cdef uint64_t shared = shared_offset(self.row(code.src[1])[lane])
         cdef int64_t k, used = 0, total, size
-        cdef int64_t[5] corner
         cdef bint loads = code.mode == BULK_LOAD, spoils = code.flags & POISONED and code.flags & EXECUTE
+        if code.mode == BULK_SHARED:
+            return self.copy_within_cluster(code, lane)
         if code.count:
-            if not self.locate_one(lane, GLOBAL, place, MAP_BYTES):
-                return OUTSIDE
-            for k in range(code.count):
-                corner[k] = <int64_t><int32_t>self.row(code.src[3 + k])[lane]
-            total = open_box(&box, self.places.hosted[0], code.count, corner)
+            total = self.open_box_of(code, lane, place, &box)
             if total < 0:
                 self.thread = lane
-                return TRAPPED
+                return TRAPPED if total == -1 else OUTSIDE
         else:
             total = <int64_t><uint32_t>self.row(code.src[3])[lane]
+            memset(&box, 0, sizeof(box))
             box.rows, box.rank, box.start, box.size = 1, 1, place, total
         if not self.locate_one(lane, SHARED, shared, total):
             return OUTSIDE
@@ -946,16 +1011,63 @@ cdef class Emulator:
                     return NO_MEMORY
         if used and not self.record_chunks(code, lane, &used):
             return NO_MEMORY
-        if spoils and loads:
-            k = 0
-            while k < total:
-                self.poison.spoil(SHARED, lane, shared + <uint64_t>k, min(<int64_t>CHUNK, total - k))
-                k += CHUNK
-        if loads and code.src[2] >= 0:
-            at = shared_offset(self.row(code.src[2])[lane])
-            if not self.locate_one(lane, SHARED, at, 8):
+        return self.deliver(code, lane, shared, total) if loads else UNFINISHED
+
+    cdef int64_t open_box_of(self, const Code* code, int64_t lane, uint64_t place, Rows* box) noexcept nogil:
+        """Open the part of a tensor that a copy transfers; -1: it cannot be copied here, -2: there is no tensor map."""
+        cdef int64_t[5] corner
+        cdef int64_t[3] offset
+        cdef int64_t k
+        if not self.locate_one(lane, GLOBAL, place, MAP_BYTES):
+            return -2
+        for k in range(5):
+            corner[k] = <int64_t><int32_t>self.value_of(code.src[3 + k], lane)
+        for k in range(3):
+            offset[k] = <int64_t>(self.value_of(code.src[8 + k], lane) & 0xFFFF)
+        return open_box(box, self.places.hosted[0], code.from_width, code.count, corner, offset)
+
+    cdef int64_t deliver(self, const Code* code, int64_t lane, uint64_t shared, int64_t total) noexcept nogil:
+        """Write what a copy brings to shared memory, of all blocks of a mask if there is one, and complete its bytes."""
+        cdef bint spoils = code.flags & POISONED and code.flags & EXECUTE
+        cdef uint64_t mask = self.value_of(code.src[11], lane) & 0xFFFF, offset = (<uint64_t>1 << RANK_BITS) - 1, at, bar
+        cdef int64_t rank, k
+        for rank in range(WARP // 2 if code.src[11] >= 0 else 1):
+            if code.src[11] >= 0 and not mask >> rank & 1:
+                continue
+            at, bar = shared, shared_offset(self.value_of(code.src[2], lane))
+            if code.src[11] >= 0:
+                at = at & offset | <uint64_t>rank << RANK_BITS
+                bar = bar & offset | <uint64_t>rank << RANK_BITS
+            if not self.locate_one(lane, SHARED, at, total):
                 return OUTSIDE
-            self.signals += arrive(self.places.hosted[0], 0, -total)
+            k = 0
+            while spoils and k < total:
+                self.poison.spoil(SHARED, lane, at + <uint64_t>k, min(<int64_t>CHUNK, total - k))
+                k += CHUNK
+            if code.src[2] >= 0:
+                if not self.locate_one(lane, SHARED, bar, 8):
+                    return OUTSIDE
+                self.signal(bar, arrive(self.places.hosted[0], 0, -total))
+        return UNFINISHED
+
+    cdef int64_t copy_within_cluster(self, const Code* code, int64_t lane) noexcept nogil:
+        """Copy bytes from the shared memory of the block to that of a block of its cluster."""
+        cdef uint64_t to = shared_offset(self.row(code.src[0])[lane] + <uint64_t>code.offset)
+        cdef uint64_t origin = shared_offset(self.row(code.src[1])[lane]), bar = shared_offset(self.row(code.src[2])[lane])
+        cdef int64_t total = <int64_t><uint32_t>self.row(code.src[3])[lane]
+        cdef uint8_t* source
+        if not self.locate_one(lane, SHARED, origin, total):
+            return OUTSIDE
+        source = self.places.hosted[0]
+        if not self.locate_one(lane, SHARED, to, total):
+            return OUTSIDE
+        if code.flags & EXECUTE:
+            memmove(self.places.hosted[0], source, <size_t>total)
+            if code.flags & POISONED:
+                self.poison.copy_shared(to, origin, total)
+        if not self.locate_one(lane, SHARED, bar, 8):
+            return OUTSIDE
+        self.signal(bar, arrive(self.places.hosted[0], 0, -total))
         return UNFINISHED
 
     cdef bint record_chunks(self, const Code* code, int64_t lane, int64_t* used) noexcept nogil:
@@ -978,6 +1090,10 @@ cdef class Emulator:
             done += self.piece.n
         used[0] = 0
         return fits
+
+    cdef inline void signal(self, uint64_t place, bint ended) noexcept nogil:
+        """Note that a phase of the mbarrier at `place` has ended, for the block that has it."""
+        self.signals[self.rank if self.alone else <int64_t>(place >> RANK_BITS)] += ended
 
     cdef int64_t use_mbarrier(self, const Code* code) noexcept nogil:
         """Execute an operation on mbarriers lane by lane; lanes that test an incomplete phase wait for it."""
@@ -1011,16 +1127,15 @@ cdef class Emulator:
             elif code.mode == MBAR_INIT:
                 start(host, amount)
             elif code.mode == MBAR_EXPECT:
-                self.signals += arrive(host, 0, amount)
+                self.signal(place, arrive(host, 0, amount))
             elif code.mode == MBAR_COMPLETE:
-                self.signals += arrive(host, 0, -amount)
+                self.signal(place, arrive(host, 0, -amount))
             elif code.mode != MBAR_INVAL:
                 if code.dst[0] >= 0:
                     self.row(code.dst[0])[lane] = state_of(host)
                 if code.mode == MBAR_DROP:
                     drop(host, amount)
-                self.signals += arrive(
-                    host, amount, <int64_t><uint32_t>self.row(code.src[2])[lane] if code.src[2] >= 0 else 0
-                )
+                parity = self.row(code.src[2])[lane] if code.src[2] >= 0 else 0
+                self.signal(place, arrive(host, amount, <int64_t><uint32_t>parity))
         self.active.n = 0
         return UNFINISHED

@@ -22,6 +22,10 @@ cdef class Places:
         self.bases, self.bytes, self.hosts = &bases[0], &sizes[0], &hosts[0]
         self.buffers, self.last_buffer = bases.shape[0], 0
 
+    def join(self, const uint64_t[::1] peers):
+        """Make the shared memories of a cluster visible: their host addresses by rank."""
+        self.cluster, self.peers, self.ranks = peers, &peers[0], peers.shape[0]
+
     cdef void clear(self) noexcept nogil:
         """Zero local and shared memory before the next block."""
         memset(&self.local[0], 0, <size_t>self.local.shape[0])
@@ -31,6 +35,8 @@ cdef class Places:
         """Write the host pointers of all lanes to `hosted`; at the first lane outside, remember it and return False."""
         if space == GLOBAL or space == CONST:
             return self.locate_global(lanes, place, <uint64_t>size)
+        if space == SHARED and self.ranks:
+            return self.locate_in_cluster(lanes, place, size)
         if space == SHARED:
             return self.locate_own(lanes, &self.shared[0], self.shared_bytes, 0, place, size)
         return self.locate_own(lanes, &self.local[0], self.local_bytes, self.local_bytes, place, size)
@@ -44,6 +50,17 @@ cdef class Places:
             if bytes < size or place[i] > <uint64_t>(bytes - size):
                 return self.refuse(lanes.lane[i], place[i])
             self.hosted[i] = start + lanes.lane[i] * stride + place[i]
+        return True
+
+    cdef bint locate_in_cluster(self, const Lanes* lanes, const uint64_t* place, int64_t size) noexcept nogil:
+        """Locate addresses in the shared memories of a cluster."""
+        cdef int64_t i
+        cdef uint64_t rank, offset
+        for i in range(lanes.n):
+            rank, offset = place[i] >> RANK_BITS, place[i] & ((<uint64_t>1 << RANK_BITS) - 1)
+            if rank >= <uint64_t>self.ranks or self.shared_bytes < size or offset > <uint64_t>(self.shared_bytes - size):
+                return self.refuse(lanes.lane[i], place[i])
+            self.hosted[i] = <uint8_t*>self.peers[rank] + offset
         return True
 
     cdef bint locate_global(self, const Lanes* lanes, const uint64_t* place, uint64_t size) noexcept nogil:

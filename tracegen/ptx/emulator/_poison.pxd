@@ -9,9 +9,12 @@ cdef class Poison:
     cdef int64_t slots, threads, variables
     cdef uint8_t[:, ::1] rows
     cdef uint8_t[::1] local
+    cdef readonly object shared_bits
     cdef uint8_t[::1] shared
     cdef const uint64_t* cells      # per array: host pointer of its bits
     cdef object owner
+    cdef object cluster
+    cdef const uint64_t* peers      # host addresses of the bits of the shared memories of a cluster, by rank
     cdef Places places
     cdef uint64_t[4][1024] scratch
 
@@ -25,4 +28,5 @@ cdef class Poison:
     cdef int64_t transfer(
         self, const Code* code, const Lanes* lanes, int64_t space, const uint64_t* place, bint strict
     ) noexcept nogil
+    cdef void copy_shared(self, uint64_t to, uint64_t origin, int64_t size) noexcept nogil
     cdef void spoil(self, int64_t space, int64_t thread, uint64_t place, int64_t size) noexcept nogil

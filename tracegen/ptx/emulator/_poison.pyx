@@ -45,12 +45,17 @@ cdef class Poison:
         self.slots, self.threads, self.variables, self.places = slots, threads, min(variables, slots), places
         self.rows = np.zeros((max(1, slots), threads), np.uint8)
         self.local = np.zeros(local * threads // 8 + MORE_BYTES, np.uint8)
-        self.shared = np.zeros(shared // 8 + MORE_BYTES, np.uint8)
+        self.shared_bits = np.zeros(shared // 8 + MORE_BYTES, np.uint8)
+        self.shared, self.peers = self.shared_bits, NULL
 
     def bind(self, const uint64_t[::1] cells):
         """Set the host addresses of the bits of the arrays, in the order of the arrays of the places."""
         self.owner = cells
         self.cells = &cells[0]
+
+    def join(self, const uint64_t[::1] peers):
+        """Set the host addresses of the bits of the shared memories of a cluster, by rank."""
+        self.cluster, self.peers = peers, &peers[0]
 
     cdef void clear(self) noexcept nogil:
         """Forget everything about registers, local and shared memory before the next block."""
@@ -143,6 +148,9 @@ cdef class Poison:
         at[0] = place
         if space == CONST:
             return NULL
+        if space == SHARED and self.peers != NULL:
+            at[0] = place & ((<uint64_t>1 << RANK_BITS) - 1)
+            return <uint8_t*>self.peers[place >> RANK_BITS]
         if space == SHARED:
             return &self.shared[0]
         if space == GLOBAL:
@@ -187,6 +195,15 @@ cdef class Poison:
                     refused = lane
                 mark(bits, at + <uint64_t>(k * bytes), bytes, found)
         return refused
+
+    cdef void copy_shared(self, uint64_t to, uint64_t origin, int64_t size) noexcept nogil:
+        """Copy the poison of `size` bytes of shared memory that were found to exist."""
+        cdef uint64_t at = 0, start = 0
+        cdef int64_t k
+        cdef uint8_t* target = self.bits_of(SHARED, 0, to, &at)
+        cdef uint8_t* source = self.bits_of(SHARED, 0, origin, &start)
+        for k in range(size):
+            mark(target, at + <uint64_t>k, 1, is_spoiled(source, start + <uint64_t>k, 1))
 
     cdef void spoil(self, int64_t space, int64_t thread, uint64_t place, int64_t size) noexcept nogil:
         """Poison `size` bytes, at most 16, of memory that was found to exist."""

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 # The part of a tensor that a copy transfers: an iterator over its rows, which are contiguous in memory.
-cdef struct Box:
+cdef struct Rows:
     uint64_t start
     int64_t size           # bytes of a row inside the tensor
     int64_t rows           # rows that are left
@@ -10,7 +10,15 @@ cdef struct Box:
     int64_t[5] extent
     int64_t[5] dims
     int64_t[5] index
+    int64_t[5] step        # distance of the elements of a box
+    int64_t[5] low         # of pixels: the first and the last one of the box of pixels, and the offset of an access
+    int64_t[5] high
+    int64_t[5] offset
+    int64_t kind           # Box
+    int64_t row            # bytes of a whole row, without the end of the tensor
     uint64_t[5] stride
 
-cdef int64_t open_box(Box* box, const uint8_t* map, int64_t rank, const int64_t* corner) noexcept nogil
-cdef bint next_row(Box* box, uint64_t* start, int64_t* size) noexcept nogil
+cdef int64_t open_box(
+    Rows* box, const uint8_t* map, int64_t kind, int64_t rank, const int64_t* corner, const int64_t* offset
+) noexcept nogil
+cdef bint next_row(Rows* box, uint64_t* start, int64_t* size) noexcept nogil

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
+from math import prod
 from threading import RLock
 from typing import Any
 
@@ -21,14 +22,22 @@ from tracegen.ptx.emulator._emulator import Emulator, Status
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator._poison import Poison
+from tracegen.ptx.emulator.block_machine import BlockMachine, FinishedBlock, join_cluster, run_cluster
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
-from tracegen.ptx.emulator.launch_directives import check_directives, cluster_shape, required_block
+from tracegen.ptx.emulator.launch_directives import (
+    ALONE,
+    check_cluster,
+    check_directives,
+    find_cluster,
+    required_block,
+)
+from tracegen.ptx.emulator.launch_errors import LaunchErrors, StoppedLaunch
 from tracegen.ptx.emulator.module_variables import load_variables
 from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack_parameters
 from tracegen.ptx.emulator.recorded_rows import columns_of_rows
 from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
-from tracegen.ptx.isa.special_registers import block_index, read_special_register
+from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, read_special_register
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.chains import Piece, executions, straight_pieces
@@ -36,9 +45,9 @@ from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.lowering.notes import decisive_variables
 from tracegen.ptx.lowering.pointers import global_targets
 from tracegen.ptx.lowering.poisoning import PoisonFlow
-from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, ParameterPart, Step, encode_steps
+from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, ParameterPart, encode_steps
 from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_slots
-from tracegen.ptx.lowering.slicing import depends_on_data, is_memory_step, tainted_slots
+from tracegen.ptx.lowering.slicing import depends_on_data, tainted_slots
 from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.registers.counting import count_registers
@@ -55,9 +64,6 @@ _MAX_RECORD_BYTES = 1 << 33
 """Largest record of one block in bytes; a block that exceeds it counts as endless."""
 
 _BLOCK_NOTE = "textures of more than one dimension are assumed to lie in blocks of 64 bytes by 8 rows (docs/cuda.md)"
-
-_AT_MBARRIER = 255
-"""Number that the emulator gives to threads at an mbarrier in place of the number of a barrier."""
 
 _MAX_STORAGE_BYTES = 1 << 30
 """Largest size in bytes of the local or shared memory of a block."""
@@ -78,7 +84,7 @@ class LoadedModule:
         self.memory = DeviceMemory(base)
         self.parameters = self.memory.allocate(np.zeros(MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
         self._variables = load_variables(module, self.memory, places)
-        self._programs: dict[str, LoweredKernel] = {}
+        self._programs: dict[tuple[str, bool], LoweredKernel] = {}
         self.textures = TextureTable()
         # The driver gives every other variable zeros, but programs fill constants before they launch a kernel.
         self._unfilled = {v.name for v in module.variables.values() if v.space == "const" and v.initial is None}
@@ -98,6 +104,7 @@ class LoadedModule:
         args: Sequence[Argument],
         *,
         shared: int = 0,
+        cluster: int | Sequence[int] | None = None,
         max_instructions: int = 10**9,
         values: bool = True,
         unroll: int | None = DEFAULT_UNROLL,
@@ -115,6 +122,8 @@ class LoadedModule:
             Buffers, numbers (converted to the type of the parameter) or bytes (used unchanged), one per parameter.
         shared
             Bytes of dynamic shared memory.
+        cluster
+            Blocks of a cluster, as of the grid. If it is None, it is that of the kernel (``.reqnctapercluster``).
         max_instructions
             Maximum number of warp instructions that a block may execute.
         values
@@ -132,17 +141,22 @@ class LoadedModule:
         TraceError
             If the PTX cannot be executed.
         """
-        program = self.program(kernel)
+        if kernel not in self.module.kernels:
+            raise ConfigError(unknown("kernel", kernel, self.module.kernels))
+        found = find_cluster(self.module.functions[kernel], cluster)
+        program = self.program(kernel, clustered=found != ALONE)
         parameters = pack_parameters(program, args)
-        return EmulatedLaunch(self, program, grid, block, parameters, shared, max_instructions, values, unroll)
+        return EmulatedLaunch(self, program, grid, block, parameters, shared, found, max_instructions, values, unroll)
 
-    def program(self, kernel: str) -> LoweredKernel:
+    def program(self, kernel: str, *, clustered: bool = False) -> LoweredKernel:
         """Return a kernel as steps; raises `ConfigError` for an unknown one, and `TraceError`."""
         if kernel not in self.module.kernels:
             raise ConfigError(unknown("kernel", kernel, self.module.kernels))
-        if kernel not in self._programs:
-            self._programs[kernel] = lower_kernel(self.module, kernel, self._addresses, self.parameters.base)
-        return self._programs[kernel]
+        if (kernel, clustered) not in self._programs:
+            self._programs[kernel, clustered] = lower_kernel(
+                self.module, kernel, self._addresses, self.parameters.base, clustered=clustered
+            )
+        return self._programs[kernel, clustered]
 
     def address_of(self, variable: str) -> int:
         """Return the device address of a variable of the module, by its name in the PTX."""
@@ -206,6 +220,7 @@ class EmulatedLaunch:
         block: int | Sequence[int] | None,
         parameters: bytes,
         shared: int,
+        cluster: Cluster,
         max_instructions: int,
         values: bool,
         unroll: int | None,
@@ -231,7 +246,9 @@ class EmulatedLaunch:
             + ((local,) if self._local else ()),
         )
         check_directives(function, self.launch)
-        self._cluster = cluster_shape(function)
+        check_cluster(self.launch, cluster)
+        self._cluster = cluster
+        self._finished: dict[int, FinishedBlock] = {}
         if max(self._shared, self._local * self.launch.block_threads) >= _MAX_STORAGE_BYTES:
             raise LaunchError(
                 f"{program.name}: a block needs more than 1 GiB of shared or local memory: reduce shared or the block"
@@ -311,14 +328,6 @@ class EmulatedLaunch:
 
     # ---- execution
 
-    @cached_property
-    def _registers(self) -> NDArray[np.uint64]:
-        registers = np.zeros((max(1, self._program.slots), self.launch.block_threads), dtype=np.uint64)
-        for row, constant in enumerate(self._program.constants, start=self._program.variables):
-            if not isinstance(constant, str):
-                registers[row] = self._constant(constant)
-        return registers
-
     def _constant(self, constant: Constant) -> int:
         if isinstance(constant, ParameterPart):
             part = self._parameters[constant.offset : constant.offset + constant.bytes]
@@ -327,16 +336,12 @@ class EmulatedLaunch:
         return constant
 
     @cached_property
-    def _counts(self) -> NDArray[np.int64]:
-        return np.zeros((len(self._program.steps), len(COUNTS)), np.int64)
-
-    @cached_property
     def _work_table(self) -> WorkTable:
         return WorkTable(self._program.steps, self._executed)
 
     def last_work(self) -> Work:
         """Return the work of the block that was executed last, without the requests of its memory instructions."""
-        return self._work_table.work_of(self._counts, self.launch.block_warps)
+        return self._work_table.work_of(self._last_counts, self.launch.block_warps)
 
     def register_use(self, capability: tuple[int, int] | None) -> RegisterUse:
         """Return the registers of a thread: from an assembler for this compute capability, or else estimated."""
@@ -350,145 +355,103 @@ class EmulatedLaunch:
         """Return the pieces of the block that was executed last: cycles, instructions by class, accesses, per warp."""
         warps = self.launch.block_warps
         found: list[tuple[float, Mapping[str, float], float]] = []
-        for piece, count in zip(self._pieces, executions(self._pieces, self._counts[:, 0]), strict=True):
+        for piece, count in zip(self._pieces, executions(self._pieces, self._last_counts[:, 0]), strict=True):
             if count:
                 share = count / warps
                 classes = {name: number * share for name, number in piece.classes.items()}
                 found.append((piece.longest_chain(latencies) * share, classes, piece.accesses * share))
         return found
 
-    @cached_property
-    def _places(self) -> Places:
-        local = np.zeros(max(1, self._local * self.launch.block_threads), dtype=np.uint8)
-        return Places(local, self._local, np.zeros(max(1, self._shared), dtype=np.uint8), self._shared)
-
-    @cached_property
-    def _poison(self) -> Poison:
-        slots, local, shared = (self._program.slots, self._local, self._shared) if self._poisoned.steps else (0, 0, 0)
-        return Poison(slots, self.launch.block_threads, self._program.variables, self._places, local, shared)
-
-    @cached_property
-    def _emulator(self) -> Emulator:
-        tainted = np.zeros(max(1, self._program.slots), dtype=np.uint8)
+    def _make_machine(self) -> BlockMachine:
+        program, threads = self._program, self.launch.block_threads
+        registers = np.zeros((max(1, program.slots), threads), dtype=np.uint64)
+        for row, constant in enumerate(program.constants, start=program.variables):
+            if not isinstance(constant, str):
+                registers[row] = self._constant(constant)
+        counts = np.zeros((len(program.steps), len(COUNTS)), np.int64)
+        memory = np.zeros(max(1, self._shared), dtype=np.uint8)
+        places = Places(np.zeros(max(1, self._local * threads), dtype=np.uint8), self._local, memory, self._shared)
+        slots, local, shared = (program.slots, self._local, self._shared) if self._poisoned.steps else (0, 0, 0)
+        poison = Poison(slots, threads, program.variables, places, local, shared)
+        tainted = np.zeros(max(1, program.slots), dtype=np.uint8)
         tainted[list(self._tainted)] = 1
-        loops = np.full(max(1, len(self._program.steps)), -1, dtype=np.int64)
+        loops = np.full(max(1, len(program.steps)), -1, dtype=np.int64)
         loops[list(self._unrolled)] = np.arange(len(self._unrolled))
         unrolled = np.array([*self._unrolled.values(), 1], dtype=np.int64)
-        self._log = Log(self.launch.block_warps, tainted, unrolled, len(self._unrolled))
-        return Emulator(
-            self._code,
-            self._registers,
-            self._program.variables,
-            np.array([*self._program.targets, 0], dtype=np.int64),
-            self._places,
-            self._log,
-            self._poison,
-            self._regions,
-            loops,
-            self._counts,
-            self._strict,
-            self._limit,
-            _MAX_RECORD_BYTES,
-        )
+        log = Log(self.launch.block_warps, tainted, unrolled, len(self._unrolled))
+        targets = np.array([*program.targets, 0], dtype=np.int64)
+        emulator = Emulator(
+            self._code, registers, program.variables, targets, places, log, poison, self._regions, loops, counts,
+            self._strict, self._limit, _MAX_RECORD_BYTES,
+        )  # fmt: skip
+        return BlockMachine(registers, places, poison, log, counts, emulator, memory)
+
+    @cached_property
+    def _machines(self) -> list[BlockMachine]:
+        """The machines of the blocks of a cluster, by rank."""
+        machines = [self._make_machine() for _ in range(prod(self._cluster))]
+        if len(machines) > 1:
+            join_cluster(machines)
+        return machines
+
+    @cached_property
+    def _errors(self) -> LaunchErrors:
+        machine = self._machine
+        return LaunchErrors(
+            StoppedLaunch(
+                self._program, self.launch, machine.memory, machine.module.files, self._poisoned, self._shared,
+                self._local, self._limit,
+            )
+        )  # fmt: skip
 
     def run(self, block: int, record: bool = True) -> Columns:
         """Execute one block and return the memory instructions of its warps (none, unless `record`).
 
+        The blocks of a cluster are executed together, and those that were not asked for are kept until they are.
         Stores change the arrays. Raises `TraceError` for an access outside every array, an instruction that cannot be
         executed, a deadlock at barriers and a block that does not end; the message names the PTX line.
         """
         if not 0 <= block < self.launch.blocks:
             raise TraceError(f"block {block}: must be 0 to {self.launch.blocks - 1}")
         with self.lock:
-            return self._run(block, record)
+            return self._run(block, record) if len(self._machines) == 1 else self._run_in_cluster(block)
 
     def _run(self, block: int, record: bool) -> Columns:
-        emulator = self._emulator
-        self._places.bind(*self._machine.memory.tables())
-        emulator.bind_textures(self._machine.textures.table())
-        self._poison.bind(self._machine.memory.poison_table("GLOBAL" in self._poisoned.spaces))
+        machine = self._machines[0]
+        self._start(machine, block, record)
+        status = Status.UNFINISHED
+        while status == Status.UNFINISHED:
+            status = Status(machine.emulator.run(_STEPS_PER_CALL))
+        if status != Status.FINISHED:
+            raise self._errors.of(machine.emulator, status, block)
+        self._last_counts = machine.counts
+        return columns_of_rows(*machine.log.columns(), self.cache_ops)
+
+    def _run_in_cluster(self, block: int) -> Columns:
+        if block not in self._finished:
+            blocks = cluster_blocks(self.launch, block, self._cluster)
+            for machine, member in zip(self._machines, blocks, strict=True):
+                self._start(machine, member, True)
+            self._finished.clear()
+            run_cluster(
+                self._machines,
+                lambda rank, status: self._errors.of(self._machines[rank].emulator, status, blocks[rank]),
+            )
+            for machine, member in zip(self._machines, blocks, strict=True):
+                columns = columns_of_rows(*machine.log.columns(), self.cache_ops)
+                self._finished[member] = FinishedBlock(columns, machine.counts.copy())
+        found = self._finished.pop(block)
+        self._last_counts = found.counts
+        return found.columns
+
+    def _start(self, machine: BlockMachine, block: int, record: bool) -> None:
+        """Prepare a machine for a block."""
+        machine.places.bind(*self._machine.memory.tables())
+        machine.emulator.bind_textures(self._machine.textures.table())
+        machine.poison.bind(self._machine.memory.poison_table("GLOBAL" in self._poisoned.spaces))
         self._machine.parameters.array[: len(self._parameters)] = np.frombuffer(self._parameters, np.uint8)
         for row, constant in enumerate(self._program.constants, start=self._program.variables):
             if isinstance(constant, str):
-                self._registers[row] = read_special_register(constant, self.launch, block, self._cluster)
-        emulator.restart(self._program.entry, LOCAL_BASE + block * self.launch.block_warps * WARP * self._local, record)
-        status = Status.UNFINISHED
-        while status == Status.UNFINISHED:
-            status = Status(emulator.run(_STEPS_PER_CALL))
-        if status != Status.FINISHED:
-            raise self._error(status, block)
-        return columns_of_rows(*self._log.columns(), self.cache_ops)
-
-    # ---- errors
-
-    def _error(self, status: Status, block: int) -> TraceError:
-        step = self._program.steps[min(self._emulator.step, len(self._program.steps) - 1)]
-        instruction = ".".join((step.origin.opcode, *step.origin.modifiers))
-        thread = self._thread(block, self._emulator.thread)
-        if status == Status.OUTSIDE:
-            address = self._emulator.address
-            access = f"{instruction} of {step.count * step.width // 8} bytes at {self._where_is(step.space, address)}"
-            return self._located(step, f"{access}, {thread}")
-        if status == Status.TOO_LONG:
-            message = f"block {block} executed more than max_instructions={self._limit} warp instructions"
-            return self._located(step, f"{message}; it is at {instruction}")
-        if status == Status.NO_MEMORY:
-            return self._located(step, f"the record of block {block} does not fit in memory")
-        if status == Status.DEADLOCK:
-            return self._deadlock(block)
-        if status == Status.UNCOMPUTED:
-            return self._located(step, f"{self._dependence(step, instruction)}, {thread}")
-        reason = step.reason or f"{instruction}: the number of a barrier must be 0 to 15"
-        return self._located(step, f"{reason}, {thread}")
-
-    def _dependence(self, step: Step, instruction: str) -> str:
-        """Describe what depends on a value that is not computed, and through which instructions."""
-        slot = self._emulator.slot
-        what = f"the address of {instruction}"
-        if slot < 0:
-            what = f"{instruction} stores a result that"
-        elif slot == step.guard:
-            what = f"the predicate of {instruction}"
-        elif not is_memory_step(step):
-            what = f"an operand of {instruction}"
-        way = self._poisoned.chain(None if slot < 0 else slot, step, self._describe)
-        return f"{what} depends on a value that is not computed: {way} (its values are not computed here)"
-
-    def _describe(self, step: Step) -> str:
-        name = ".".join((step.origin.opcode, *step.origin.modifiers))
-        return f"{name} in PTX line {step.origin.line}"
-
-    def _located(self, step: Step, message: str) -> TraceError:
-        origin = step.origin
-        source = ""
-        if origin.source is not None:
-            file, line = origin.source
-            source = f" ({self._machine.module.files.get(file, file)}:{line})"
-        return TraceError(f"{self._program.name}: PTX line {origin.line}{source}: {message}")
-
-    def _thread(self, block: int, thread: int) -> str:
-        x, y, _ = self.launch.block
-        return f"thread {(thread % x, thread // x % y, thread // (x * y))} of block {block_index(self.launch, block)}"
-
-    def _where_is(self, space: str, address: int) -> str:
-        if space in ("SHARED", "LOCAL", "FRAME"):
-            size = self._shared if space == "SHARED" else self._local
-            return f"offset {address} of {space.lower()} memory ({size} bytes)"
-        return f"address {address:#x}, {self._machine.memory.describe(address)}"
-
-    def _deadlock(self, block: int) -> TraceError:
-        groups: dict[tuple[int, int], int] = {}
-        for _, step, barrier in self._emulator.waiting():
-            groups[step, barrier] = groups.get((step, barrier), 0) + 1
-        parts = [
-            f"{threads} threads at {_barrier_name(barrier)} in PTX line {self._program.steps[step].origin.line}"
-            for (step, barrier), threads in sorted(groups.items())
-        ]
-        first, _ = min(groups)
-        return self._located(
-            self._program.steps[first], f"deadlock in block {block}: {' and '.join(parts)} wait for each other"
-        )
-
-
-def _barrier_name(barrier: int) -> str:
-    return "an mbarrier" if barrier == _AT_MBARRIER else f"barrier {barrier}"
+                machine.registers[row] = read_special_register(constant, self.launch, block, self._cluster)
+        local_base = LOCAL_BASE + block * self.launch.block_warps * WARP * self._local
+        machine.emulator.restart(self._program.entry, local_base, record)

@@ -8,6 +8,7 @@ import numpy as np
 
 from rdmodel.errors import TraceError
 from tracegen.ptx.emulator.device_memory import DeviceBuffer, DeviceMemory
+from tracegen.ptx.lowering.calls import function_addresses
 from tracegen.ptx.lowering.lowering import variable_bytes
 from tracegen.ptx.syntax.ast import Module, Variable
 
@@ -38,16 +39,17 @@ def load_variables(module: Module, memory: DeviceMemory, places: Mapping[str, in
             buffers[name] = memory.allocate(content, name, module=True)
         else:
             buffers[name] = memory.place(content, name, places[name])
-    for name in buffers:
-        _add_addresses(module.variables[name], buffers)
+    addresses = function_addresses(module) | {name: buffer.base for name, buffer in buffers.items()}
+    for name, buffer in buffers.items():
+        _add_addresses(module.variables[name], buffer, addresses)
     return buffers
 
 
-def _add_addresses(variable: Variable, buffers: Mapping[str, DeviceBuffer]) -> None:
-    """Add the addresses of variables to the numbers in the initial value of a variable."""
+def _add_addresses(variable: Variable, buffer: DeviceBuffer, addresses: Mapping[str, int]) -> None:
+    """Add the addresses of variables and functions to the numbers in the initial value of a variable."""
     for offset, symbol in variable.addresses.items():
-        if symbol in buffers and offset + 8 <= buffers[variable.name].bytes:
-            content = buffers[variable.name].array.view(np.uint8)
+        if symbol in addresses and offset + 8 <= buffer.bytes:
+            content = buffer.array.view(np.uint8)
             old = int.from_bytes(content[offset : offset + 8].tobytes(), "little")
-            address = (buffers[symbol].base + old) % (1 << 64)
+            address = (addresses[symbol] + old) % (1 << 64)
             content[offset : offset + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)

@@ -66,7 +66,12 @@ cpdef enum Mbarrier:
     MBAR_INIT, MBAR_INVAL, MBAR_ARRIVE, MBAR_DROP, MBAR_EXPECT, MBAR_COMPLETE, MBAR_TEST, MBAR_TEST_PARITY
 
 cpdef enum Bulk:
-    BULK_LOAD, BULK_STORE, BULK_REDUCE
+    # from global to shared memory, from shared to global memory, and within the shared memory of a cluster
+    BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_SHARED
+
+cpdef enum Box:
+    # The part of a tensor that a copy transfers: a box, pixels of a box with offsets, or rows by their numbers.
+    BOX_TILE, BOX_IM2COL, BOX_ROWS
 
 cpdef enum TensorMap:
     # Offsets of the fields of a tensor map, which has 128 bytes.
@@ -80,6 +85,9 @@ cpdef enum TensorMap:
     MAP_BOX = 36           # 5 x 32 bits: elements of a box
     MAP_STEPS = 56         # 5 x 32 bits: distance of elements in a box
     MAP_STRIDES = 80       # 4 x 64 bits: bytes between neighbours in dimensions 1 to 4
+    MAP_LOWER = 112        # 3 x 16 bits: the first pixel of the box of pixels along width, height and depth
+    MAP_UPPER = 118        # 3 x 16 bits: its last pixel, from the last one of the tensor on
+    MAP_PIXELS = 124       # one byte: 1 if the map describes pixels; MAP_BOX then has channels and pixels
 
 cpdef enum TextureMode:
     TEXTURE_SAMPLE, TEXTURE_GATHER
@@ -103,7 +111,7 @@ cdef struct Code:
     int64_t from_kind      # of the source of a conversion
     int64_t from_width
     int64_t dst[4]         # slots written; -1: none
-    int64_t src[8]         # slots read
+    int64_t src[12]        # slots read
     int64_t guard          # slot of the guard or -1
     int64_t target         # step of a branch or call, or first entry of a branch table
     int64_t space          # Space
@@ -116,7 +124,9 @@ cdef struct Code:
 
 cpdef enum Window:
     # Generic addresses: the window of space s starts at s << BITS; global addresses lie below all windows.
+    # An address in shared memory has the rank of its block in the cluster from RANK_BITS on.
     BITS = 56
+    RANK_BITS = 24
 
 # The active lanes of an instruction, in ascending order, and the warps that they belong to.
 cdef struct Lanes:

@@ -12,6 +12,7 @@ BARRIERS: dict[str, int]
 REDUCTIONS: dict[str, int]
 MBARRIERS: dict[str, int]
 BULK_COPIES: dict[str, int]
+BOXES: dict[str, int]
 TENSOR_MAP: dict[str, int]
 TEXTURE_MODES: dict[str, int]
 SURFACE_MODES: dict[str, int]
@@ -19,3 +20,4 @@ ADDRESS_MODES: dict[str, int]
 TESTS: dict[str, int]
 PERMUTATIONS: dict[str, int]
 WINDOW_BITS: int
+CLUSTER_RANK_BITS: int

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Launch
+from tracegen.ptx.isa._code import CLUSTER_RANK_BITS
 
 RegisterValue = int | NDArray[np.uint64]
 """One number for the whole block, or one per thread."""
@@ -112,8 +113,26 @@ def is_special(name: str) -> bool:
     return name in SPECIAL_REGISTERS or name in CLUSTER_REGISTERS
 
 
+SHARED_ADDRESS = "%shared+"
+"""Start of the name of a constant of the block: the address of an offset in its shared memory, in a cluster."""
+
+
+def cluster_blocks(launch: Launch, block: int, cluster: Cluster) -> list[int]:
+    """Return the blocks of the cluster of a block, by rank."""
+    first = [place // size * size for place, size in zip(block_index(launch, block), cluster, strict=True)]
+    x, y, _ = launch.grid
+    return [
+        first[0] + dx + x * (first[1] + dy + y * (first[2] + dz))
+        for dz in range(cluster[2])
+        for dy in range(cluster[1])
+        for dx in range(cluster[0])
+    ]
+
+
 def read_special_register(name: str, launch: Launch, block: int, cluster: Cluster) -> RegisterValue:
-    """Return the value of a special register in a block."""
+    """Return the value of a special register in a block, or of another constant of the block."""
+    if name.startswith(SHARED_ADDRESS):
+        return int(name.removeprefix(SHARED_ADDRESS)) + (_rank(launch, block, cluster) << CLUSTER_RANK_BITS)
     if name in CLUSTER_REGISTERS:
         return CLUSTER_REGISTERS[name](launch, block, cluster)
     return SPECIAL_REGISTERS[name](launch, block)

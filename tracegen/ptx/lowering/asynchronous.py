@@ -5,9 +5,12 @@ Copies are executed at once, in the order of the program. What waits for them, w
 
 from __future__ import annotations
 
-from tracegen.ptx.isa._code import BULK_COPIES, COMPARISONS, MBARRIERS, TENSOR_MAP
+from collections.abc import Callable
+from typing import Any
+
+from tracegen.ptx.isa._code import BOXES, BULK_COPIES, COMPARISONS, MBARRIERS, TENSOR_MAP
 from tracegen.ptx.lowering.memory_and_shuffles import access_fields, wrapped
-from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES
+from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, type_bytes
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
 from tracegen.ptx.syntax.ast import Address, Integer, Name, Operand, Register, Vector
 
@@ -149,19 +152,31 @@ def _arrive_after_copies(t: Translation) -> None:
         _use(t, "ARRIVE", _address(t, t.operands[0]), NO_SLOT, NO_SLOT)
 
 
+def translate_signalling(t: Translation, rule: Callable[[Translation], None]) -> None:
+    """Emit a store or an update; ``.async`` completes its bytes at an mbarrier, its third operand."""
+    rule(t)
+    if t.has("async"):
+        if not t.has("mbarrier::complete_tx::bytes"):
+            return  # a store that no mbarrier waits for
+        length = next((int(m[1:]) for m in t.modifiers if m in ("v2", "v4")), 1)
+        size = length * type_bytes(t.modifiers[-1])
+        _use(t, "COMPLETE", _address(t, t.operands[2]), t.constant(size))
+
+
 # ---- bulk copies and tensor maps
 
 
 def _translate_bulk(t: Translation) -> None:
     if t.has("commit_group") or t.has("wait_group") or t.has("prefetch"):
         return  # stores are not waited for, and a prefetch goes to the L2
-    if t.has("im2col") or any(m.startswith(("im2col", "tile::")) for m in t.modifiers):
-        raise UnsupportedError
     spaces = [m.split("::")[0] for m in t.modifiers if m.split("::")[0] in ("global", "shared")]
-    if sorted(spaces) != ["global", "shared"]:
-        raise UnsupportedError  # a copy between blocks of a cluster
-    loads = spaces[0] == "shared"
     operands = list(t.operands)
+    if spaces == ["shared", "shared"] and not t.has("reduce"):
+        _copy_within_cluster(t, operands)
+        return
+    if sorted(spaces) != ["global", "shared"]:
+        raise UnsupportedError
+    loads = spaces[0] == "shared"
     if t.has("tensor"):
         _copy_box(t, operands, loads)
         return
@@ -169,35 +184,65 @@ def _translate_bulk(t: Translation) -> None:
     fields = access_fields(t, source if loads else target, "GLOBAL")
     shared = _address(t, target if loads else source)
     barrier = _address(t, more[0]) if loads else NO_SLOT
-    src = (fields.pop("slot"), shared, barrier, t.value(size, "u32"))
-    _emit_bulk(t, loads, src, 0, fields["offset"])
+    mask = _mask(t, more[1:]) if loads else NO_SLOT
+    _emit_bulk(t, loads, (fields.pop("slot"), shared, barrier, t.value(size, "u32")), mask, offset=fields["offset"])
+
+
+def _copy_within_cluster(t: Translation, operands: list[Operand]) -> None:
+    target, source, size, barrier = operands
+    src = _address(t, target), _address(t, source), _address(t, barrier), t.value(size, "u32")
+    t.emit("COPY_BULK", src=src, mode=BULK_COPIES["BULK_SHARED"], count=0, space="SHARED", **t.guard())
+
+
+def _mask(t: Translation, operands: list[Operand]) -> int:
+    """Return the slot of the mask of the blocks that a copy brings its data to; none: the one of the address."""
+    return t.value(operands[0], "b16") if t.has("multicast::cluster") else NO_SLOT
+
+
+_FORMS = {"im2col": "BOX_IM2COL", "tile::gather4": "BOX_ROWS", "tile::scatter4": "BOX_ROWS"}
+"""Parts of tensors that are no boxes, by modifier."""
+
+_GATHERED = 4
+"""Rows that one copy gathers or scatters."""
 
 
 def _copy_box(t: Translation, operands: list[Operand], loads: bool) -> None:
     shared = operands.pop(0) if loads else None
     where, corner, *more = operands
-    if not isinstance(corner, Vector) or not isinstance(where, Address):
+    if not isinstance(corner, Vector) or not isinstance(where, Address) or t.has("im2col::w"):
         raise UnsupportedError
-    if len(corner.items) != int(t.pick({f"{d}d": d for d in range(1, 6)})):
+    if any(m.startswith("im2col::") or m == "im2col_no_offs" for m in t.modifiers):
+        raise UnsupportedError
+    form = t.pick(_FORMS, "BOX_TILE")
+    rank = int(t.pick({f"{d}d": d for d in range(1, 6)}))
+    if len(corner.items) != (1 + _GATHERED if form == "BOX_ROWS" else rank):
         raise t.malformed(f": has {len(corner.items)} coordinates")
     fields = access_fields(t, where, "GLOBAL")
-    coordinates = tuple(t.value(o, "s32") for o in corner.items)
+    coordinates = [t.value(o, "s32") for o in corner.items]
     slot = _address(t, shared if shared is not None else more[0])
-    barrier = _address(t, more[0]) if loads else NO_SLOT
+    barrier = _address(t, more.pop(0)) if loads else NO_SLOT
+    offsets = []
+    if form == "BOX_IM2COL":
+        given = more.pop(0) if loads else Vector(())
+        if not isinstance(given, Vector):
+            raise UnsupportedError
+        if loads and len(given.items) != rank - 2:
+            raise t.malformed(f": has {len(given.items)} offsets")
+        offsets = [t.value(o, "u16") for o in given.items]
     in_parameter = isinstance(where.base, Name) and where.base.name in t.scope.parameters
-    src = (fields.pop("slot"), slot, barrier, *coordinates)
-    _emit_bulk(t, loads, src, len(coordinates), fields["offset"], "CONST" if in_parameter else "GLOBAL")
+    src = (fields.pop("slot"), slot, barrier, *coordinates, *(5 - len(coordinates)) * [NO_SLOT], *offsets)
+    mask = _mask(t, more) if loads else NO_SLOT
+    space = "CONST" if in_parameter else "GLOBAL"
+    _emit_bulk(t, loads, src, mask, offset=fields["offset"], count=rank, space=space, from_width=BOXES[form])
 
 
-def _emit_bulk(
-    t: Translation, loads: bool, src: tuple[int, ...], dimensions: int, offset: int, space: str = "GLOBAL"
-) -> None:
+def _emit_bulk(t: Translation, loads: bool, src: tuple[int, ...], mask: int, **fields: Any) -> None:
     mode = "BULK_LOAD" if loads else ("BULK_REDUCE" if t.has("reduce") else "BULK_STORE")
     dst = (_bulk_loads(t),) if loads else ()
-    reason = "the tensor map describes no tensor of this rank with whole elements, plain layout and dense boxes"
+    reason = "the tensor map describes no tensor of this rank with whole elements, plain layout and such boxes"
     t.emit(
-        "COPY_BULK", dst=dst, src=src, mode=BULK_COPIES[mode], count=dimensions, offset=offset, space=space,
-        reason=f"{'.'.join((t.instruction.opcode, *t.modifiers))}: {reason}", **t.guard(),
+        "COPY_BULK", dst=dst, src=(*src, *(11 - len(src)) * [NO_SLOT], mask), mode=BULK_COPIES[mode],
+        reason=f"{'.'.join((t.instruction.opcode, *t.modifiers))}: {reason}", **{"count": 0, **fields}, **t.guard(),
     )  # fmt: skip
 
 

@@ -1,20 +1,26 @@
 """Lower a kernel of a module: registers become slots, labels become step numbers, calls become copies and jumps.
 
 Callees lie before their callers, so that threads in a function finish it before others continue. Every function has one
-set of registers and one return slot. It cannot call itself: a recursive call is an error when it is executed.
+set of registers and one return slot. It cannot call itself: a recursive call is an error when it is executed. A call
+through a pointer compares the pointer with the addresses of all functions that it may call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tracegen.ptx.isa._code import COMPARISONS
+from tracegen.ptx.lowering.calls import MOST_POINTED, CallGraph, call_parts
 from tracegen.ptx.lowering.opcodes import OPCODE_RULES
-from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, Step, type_bytes
+from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, Constant, LoweredKernel, Step, type_bytes
 from tracegen.ptx.lowering.translation import FunctionScope, Translation
-from tracegen.ptx.syntax.ast import Function, Instruction, Module, Name, Variable, Vector
+from tracegen.ptx.syntax.ast import Function, Instruction, Module, Name, Variable
 
 _IGNORED_CALLS = ("vprintf",)
 """Functions of the device runtime whose calls have no effect here."""
+
+_ASSERTION = "__assertfail"
+"""Function that ``assert`` calls if its condition does not hold."""
 
 REFERENCE_MARK = b"REFERENC"
 """Initial value of a texture reference, which the built-in header declares as an object of 8 bytes."""
@@ -25,14 +31,17 @@ _SHARED_ALIGNMENT = 16
 """Bytes."""
 
 
-def lower_kernel(module: Module, kernel: str, addresses: Mapping[str, int], parameters: int) -> LoweredKernel:
+def lower_kernel(
+    module: Module, kernel: str, addresses: Mapping[str, int], parameters: int, *, clustered: bool = False
+) -> LoweredKernel:
     """Lower `kernel` of `module`.
 
     `addresses` are the device addresses of the module's variables. `parameters` is the device address of the kernel's
-    parameters, for code that takes their address. Raises `TraceError` for code that no launch can execute, such as a
+    parameters, for code that takes their address. If the launch is `clustered`, addresses in shared memory depend on
+    the block. Raises `TraceError` for code that no launch can execute, such as a
     jump to a missing label.
     """
-    return _Lowering(module, module.functions[kernel], addresses, parameters).run()
+    return _Lowering(module, module.functions[kernel], addresses, parameters, clustered).run()
 
 
 def lay_out(variables: tuple[Variable, ...]) -> tuple[list[int], int]:
@@ -59,12 +68,15 @@ def is_reference(variable: Variable) -> bool:
 class _Lowering:
     """Lowering of one kernel and the functions that it calls."""
 
-    def __init__(self, module: Module, kernel: Function, addresses: Mapping[str, int], parameters: int) -> None:
+    def __init__(
+        self, module: Module, kernel: Function, addresses: Mapping[str, int], parameters: int, clustered: bool
+    ) -> None:
         self._module = module
         self._kernel = kernel
         self._addresses = addresses
         self._parameters = parameters
-        self._order, self._recursive = _call_order(module, kernel)
+        self._clustered = clustered
+        self._calls = CallGraph(module, kernel)
         self._steps: list[Step] = []
         self._targets: list[tuple[str, str]] = []
         self._labels: dict[tuple[str, str], int] = {}
@@ -76,7 +88,7 @@ class _Lowering:
 
     def run(self) -> LoweredKernel:
         local, shared = self._place_memory()
-        for function in self._order:
+        for function in self._calls.order:
             self._lower_function(function)
         return self._finish(local, shared)
 
@@ -84,18 +96,20 @@ class _Lowering:
 
     def _place_memory(self) -> tuple[int, int]:
         """Assign an offset to every variable of the functions; return the bytes of local and of shared memory."""
-        places = dict(self._addresses)
+        places = self._calls.addresses | dict(self._addresses)
         shared = self._place(self._module_shared(), places, 0)
         local = 0
-        for function in self._order:
+        for function in self._calls.order:
             names = dict(places)
             shared_variables = [v for v in function.variables if v.space == "shared"]
             shared = self._place(shared_variables, names, shared)
             frame = [v for v in (*function.variables, *self._frame_parameters(function)) if v.space in _FRAME_SPACES]
             local = self._place(frame, names, local)
+            ranked = (*self._module.variables.values(), *function.variables) if self._clustered else ()
             self._scopes[function.name] = FunctionScope(
-                function, names, self._kernel_parameters(function), self._parameters
-            )
+                function, names, self._kernel_parameters(function), self._parameters,
+                frozenset(variable.name for variable in ranked if variable.space == "shared"),
+            )  # fmt: skip
         shared = -(-shared // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
         for scope in self._scopes.values():
             for variable in (*self._module.variables.values(), *scope.function.variables):
@@ -104,7 +118,7 @@ class _Lowering:
         return local, shared
 
     def _module_shared(self) -> list[Variable]:
-        used = {name for function in self._order for name in _used_symbols(function)}
+        used = {name for function in self._calls.order for name in _used_symbols(function)}
         return [v for v in self._module.variables.values() if v.space == "shared" and v.name in used]
 
     def _place(self, variables: list[Variable], places: dict[str, int], start: int) -> int:
@@ -209,18 +223,53 @@ class _Lowering:
         self._targets += [(function.name, label) for label in labels]
 
     def _call(self, function: Function, instruction: Instruction) -> None:
-        name, results, arguments = _call_parts(instruction)
+        name, results, arguments = call_parts(instruction)
         callee = self._module.functions.get(name or "")
         if name in _IGNORED_CALLS:
             return
-        if callee is None or callee.body is None:
-            self._emit("TRAP", reason=f"call of {name or 'a function pointer'}: it has no body that could be executed")
-        elif callee.name in self._recursive:
-            self._emit("TRAP", reason=f"call of {name}: recursive functions cannot be executed")
+        if name == _ASSERTION:
+            self._emit("TRAP", reason="an assertion fails")
+        elif name is None:
+            self._call_pointer(function, instruction, results, arguments)
+        elif callee is None or callee.body is None:
+            self._emit("TRAP", reason=f"call of {name}: it has no body that could be executed")
+        else:
+            self._call_function(function, callee, results, arguments)
+
+    def _call_pointer(
+        self, function: Function, instruction: Instruction, results: tuple[object, ...], arguments: tuple[object, ...]
+    ) -> None:
+        """Emit a comparison and a call for each function that a pointer may point to."""
+        pointer = self._translation.value(instruction.operands[1 if results else 0], "u64")
+        pointed = self._calls.pointed(function, instruction)
+        for callee in pointed[:MOST_POINTED]:
+            skip = function.name, f"#{self._pc}:{callee.name}"
+            differs = self._translation.temporary()
+            self._translation.data(
+                "COMPARE", differs, pointer, self._translation.constant(self._calls.addresses[callee.name]),
+                type=PTX_TYPES["u64"], mode=COMPARISONS["NE"],
+            )  # fmt: skip
+            self._emit("BRA", target=skip, guard=differs)
+            self._call_function(function, callee, results, arguments)
+            self._emit("BRA", target=(function.name, f"#{self._pc}"))
+            self._labels[skip] = len(self._steps)
+        if not pointed:
+            reason = "call of a function pointer: no function with these parameters has its address taken"
+        elif len(pointed) > MOST_POINTED:
+            reason = f"call of a function pointer: more than {MOST_POINTED} functions have these parameters"
+        else:
+            reason = "a function pointer points to no function with these parameters"
+        self._emit("TRAP", reason=reason)
+
+    def _call_function(
+        self, caller: Function, callee: Function, results: tuple[object, ...], arguments: tuple[object, ...]
+    ) -> None:
+        if (caller.name, callee.name) in self._calls.recursive:
+            self._emit("TRAP", reason=f"call of {callee.name}: recursive functions cannot be executed")
         elif len(arguments) != len(callee.parameters) or len(results) != len(callee.results):
             counts = f"{len(arguments)} arguments and {len(results)} results"
             allowed = f"{len(callee.parameters)} and {len(callee.results)}"
-            raise self._translation.malformed(f" of {name}: {counts}, must be {allowed}")
+            raise self._translation.malformed(f" of {callee.name}: {counts}, must be {allowed}")
         else:
             inner = self._scopes[callee.name]
             for argument, parameter in zip(arguments, callee.parameters, strict=True):
@@ -272,50 +321,6 @@ _CONTROL_RULES = {
     "brx": _Lowering._jump_table,
     "call": _Lowering._call,
 }
-
-
-def _call_parts(instruction: Instruction) -> tuple[str | None, tuple[object, ...], tuple[object, ...]]:
-    """Return the name of the callee (None: a register), the results and the arguments of a call."""
-    operands = list(instruction.operands)
-    results = operands.pop(0) if operands and isinstance(operands[0], Vector) else Vector(())
-    callee = operands.pop(0) if operands else None
-    arguments = operands[0] if operands else None
-    given = arguments.items if isinstance(arguments, Vector) else ()
-    return (
-        callee.name if isinstance(callee, Name) else None,
-        results.items if isinstance(results, Vector) else (),
-        given,
-    )
-
-
-def _callees(module: Module, function: Function) -> Iterator[Function]:
-    for instruction in function.body or ():
-        if instruction.opcode == "call":
-            callee = module.functions.get(_call_parts(instruction)[0] or "")
-            if callee is not None and callee.body is not None:
-                yield callee
-
-
-def _call_order(module: Module, kernel: Function) -> tuple[list[Function], set[str]]:
-    """Return the kernel and the functions that it calls, callees first, and the names of recursive functions."""
-    order: list[Function] = []
-    recursive: set[str] = set()
-    state: dict[str, bool] = {}
-    stack = [(kernel, _callees(module, kernel))]
-    state[kernel.name] = False
-    while stack:
-        function, callees = stack[-1]
-        callee = next(callees, None)
-        if callee is None:
-            stack.pop()
-            order.append(function)
-            state[function.name] = True
-        elif callee.name not in state:
-            state[callee.name] = False
-            stack.append((callee, _callees(module, callee)))
-        elif not state[callee.name]:
-            recursive.add(callee.name)
-    return order, recursive
 
 
 def _used_symbols(function: Function) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from tracegen.ptx.isa._code import (
     ATOMICS,
     BARRIERS,
+    CLUSTER_RANK_BITS,
     COMPARISONS,
     MATCHES,
     MEMORY_SPACES,
@@ -24,7 +25,10 @@ _SPACE_MODIFIERS = {"global": "GLOBAL", "local": "LOCAL", "shared": "SHARED", "c
 
 
 CLUSTER_BARRIER = 16
-"""Number of the barrier of a cluster, of which a block waits for its own threads."""
+"""Number of the barrier of a cluster."""
+
+_MAX_RANK = 0xFF
+"""Largest rank of a block that an address has room for."""
 
 _LAST_FLOAT_UPDATE = ATOMICS["ATOMIC_MAX"]
 
@@ -55,7 +59,7 @@ def access_fields(t: Translation, operand: Operand, space: str = "") -> dict[str
         if t.width_of(base) == 32:
             guard["flags"].add("NARROW")
     elif isinstance(base, Name):
-        slot = t.constant(t.place(base.name))
+        slot = t.address_of(base.name)
     if space == "FRAME" and t.scope.parameters and (isinstance(base, Register) or _is_parameter(t, base)):
         space = "CONST"
     return {**guard, "space": space, "offset": offset, "slot": slot}
@@ -117,8 +121,6 @@ def _load_parameter(t: Translation, targets: Sequence[Operand | None], where: Ad
 
 def translate_store(t: Translation) -> None:
     """Emit ``st``: a store."""
-    if t.has("async"):
-        raise UnsupportedError
     type, name = _memory_type(t)
     sources = tuple(t.value(o, name) for o in _elements(t, t.operands[1]))
     if len(sources) > 4 or len(sources) * type.width > 128:
@@ -134,8 +136,6 @@ _PACKED_BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f6
 
 def translate_atomic(t: Translation) -> None:
     """Emit ``atom`` or ``red``: an atomic update."""
-    if t.has("async"):
-        raise UnsupportedError
     operation = t.pick({n[7:].lower(): number for n, number in ATOMICS.items()})
     operands = list(t.operands)
     target: Operand | None = None
@@ -194,21 +194,22 @@ def translate_multimem(t: Translation) -> None:
         raise UnsupportedError
 
 
-# ---- clusters: a block sees its own shared memory only
+# ---- clusters: an address in shared memory has the rank of its block
 
 
 def translate_map_address(t: Translation) -> None:
-    """Emit ``mapa``: the address in another block's shared memory has no value here."""
-    own, other, same = t.value(t.operands[1], "u64"), t.temporary(), t.temporary()
-    rank = t.value(t.operands[2], "u32")
-    t.poison([other], [])
-    t.data("COMPARE", same, rank, t.constant("%cluster_ctarank"), type=PTX_TYPES["u32"], mode=COMPARISONS["EQ"])
-    t.data("SELECT", t.destination(t.operands[0]), own, other, same)
+    """Emit ``mapa``: the address of the same place in the shared memory of another block."""
+    own, other = t.temporary(), t.temporary()
+    rank, dst = t.value(t.operands[2], "u32"), t.destination(t.operands[0])
+    t.data("AND", own, t.value(t.operands[1], "u64"), t.constant(~(_MAX_RANK << CLUSTER_RANK_BITS)))
+    t.data("SHL", other, rank, t.constant(CLUSTER_RANK_BITS))
+    t.data("OR", dst, own, other)
 
 
 def translate_get_rank(t: Translation) -> None:
-    """Emit ``getctarank``: addresses belong to the block itself."""
-    t.data("MOV", t.destination(t.operands[0]), t.constant("%cluster_ctarank"), type=PTX_TYPES["u32"])
+    """Emit ``getctarank``: the rank of the block that an address belongs to."""
+    dst, bits = t.destination(t.operands[0]), t.constant(_MAX_RANK.bit_length())
+    t.data("BFE", dst, t.value(t.operands[1], "u64"), t.constant(CLUSTER_RANK_BITS), bits)
 
 
 def translate_policy(t: Translation) -> None:
@@ -295,9 +296,8 @@ def translate_barrier(t: Translation) -> None:
     if t.has("warp"):
         return
     if t.has("cluster"):
-        if not t.has("arrive"):
-            src = (t.constant(CLUSTER_BARRIER), NO_SLOT, NO_SLOT)
-            t.emit("BAR", src=src, mode=BARRIERS["BAR_SYNC"], count=CLUSTER_BARRIER)
+        mode = BARRIERS["BAR_ARRIVE" if t.has("arrive") else "BAR_SYNC"]
+        t.emit("BAR", src=(t.constant(CLUSTER_BARRIER), NO_SLOT, NO_SLOT), mode=mode, count=CLUSTER_BARRIER)
         return
     operands = list(t.operands)
     dst: tuple[int, ...] = ()

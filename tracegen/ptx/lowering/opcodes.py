@@ -14,7 +14,12 @@ from tracegen.ptx.lowering.arithmetic import (
     translate_multiply,
     translate_permute,
 )
-from tracegen.ptx.lowering.asynchronous import translate_copy, translate_mbarrier, translate_tensor_map
+from tracegen.ptx.lowering.asynchronous import (
+    translate_copy,
+    translate_mbarrier,
+    translate_signalling,
+    translate_tensor_map,
+)
 from tracegen.ptx.lowering.conversion import (
     translate_convert,
     translate_move,
@@ -78,7 +83,8 @@ OPCODE_RULES: dict[str, Callable[[Translation], None]] = {
     **dict.fromkeys(("add", "addc", "sub", "subc"), translate_add_or_subtract),
     **dict.fromkeys(("mul", "mad", "madc"), translate_multiply),
     **dict.fromkeys(("ld", "ldu"), translate_load),
-    **dict.fromkeys(("atom", "red"), translate_atomic),
+    "atom": translate_atomic,
+    "red": lambda t: translate_signalling(t, translate_atomic),
     **dict.fromkeys(("bar", "barrier"), translate_barrier),
     **dict.fromkeys(_IGNORED_OPCODES, _emit_nothing),
     "shf": translate_funnel_shift,
@@ -93,7 +99,7 @@ OPCODE_RULES: dict[str, Callable[[Translation], None]] = {
     "cvt": translate_convert,
     "cvta": translate_convert_address,
     "isspacep": translate_is_space,
-    "st": translate_store,
+    "st": lambda t: translate_signalling(t, translate_store),
     "shfl": translate_shuffle,
     "vote": translate_vote,
     "match": translate_match,

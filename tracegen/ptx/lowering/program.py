@@ -15,7 +15,7 @@ from tracegen.ptx.syntax.ast import Instruction
 NO_SLOT = -1
 """Number of a slot that is absent."""
 
-_DESTINATION_SLOTS, _SOURCE_SLOTS = 4, 8
+_DESTINATION_SLOTS, _SOURCE_SLOTS = 4, 12
 """Maximum number of slots of one step."""
 
 CODE_DTYPE = np.dtype(

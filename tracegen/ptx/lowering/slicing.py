@@ -138,9 +138,12 @@ def is_memory_step(step: Step) -> bool:
     return step.op in _MEMORY_OPS
 
 
+_TO_SHARED = BULK_COPIES["BULK_LOAD"], BULK_COPIES["BULK_SHARED"]
+
+
 def spaces_written_by_copy(step: Step) -> frozenset[str]:
     """Return the spaces that a bulk copy fills."""
-    return frozenset({"SHARED" if step.mode == BULK_COPIES["BULK_LOAD"] else "GLOBAL"})
+    return frozenset({"SHARED" if step.mode in _TO_SHARED else "GLOBAL"})
 
 
 def spaces_read_by_copy(step: Step) -> frozenset[str]:

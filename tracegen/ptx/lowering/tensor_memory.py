@@ -1,12 +1,14 @@
 """Lower the instructions of Blackwell's tensor cores (``tcgen05``), whose tensor memory is not modelled.
 
 Tensor memory holds no values here: what is read from it is poisoned. Its addresses are zeros. Products are complete at
-once, so that a commit arrives at its mbarrier at once. A pair of blocks is two blocks that run one by one.
+once, so that a commit arrives at its mbarrier at once.
 """
 
 from __future__ import annotations
 
-from tracegen.ptx.isa._code import MBARRIERS
+from typing import Any
+
+from tracegen.ptx.isa._code import CLUSTER_RANK_BITS, MBARRIERS
 from tracegen.ptx.lowering.memory_and_shuffles import access_fields
 from tracegen.ptx.lowering.program import NO_SLOT
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
@@ -30,12 +32,32 @@ def translate_tensor_memory(t: Translation) -> None:
     elif action == "commit":
         fields = access_fields(t, t.operands[0], "SHARED")
         slot, offset = fields["slot"], fields["offset"]
-        t.emit(
-            "MBAR", dst=(NO_SLOT,), src=(slot, NO_SLOT, NO_SLOT), mode=MBARRIERS["MBAR_ARRIVE"], offset=offset,
-            **t.guard(),
-        )  # fmt: skip
+        if t.has("multicast::cluster"):
+            _commit_to_many(t, slot, offset)
+        else:
+            _arrive(t, slot, offset, **t.guard())
     else:
         raise UnsupportedError
+
+
+_MOST_RANKS = 16
+"""Bits of a mask of the blocks of a cluster."""
+
+
+def _arrive(t: Translation, slot: int, offset: int, **fields: Any) -> None:
+    src = slot, NO_SLOT, NO_SLOT
+    t.emit("MBAR", dst=(NO_SLOT,), src=src, mode=MBARRIERS["MBAR_ARRIVE"], offset=offset, **fields)
+
+
+def _commit_to_many(t: Translation, slot: int, offset: int) -> None:
+    """Emit arrivals at the mbarriers at the same place of all blocks of a mask."""
+    mask, own = t.value(t.operands[1], "b16"), t.temporary()
+    t.data("AND", own, slot, t.constant((1 << CLUSTER_RANK_BITS) - 1))
+    for rank in range(_MOST_RANKS):
+        bit, place = t.temporary(), t.temporary()
+        t.data("BFE", bit, mask, t.constant(rank), t.constant(1))
+        t.data("OR", place, own, t.constant(rank << CLUSTER_RANK_BITS))
+        _arrive(t, place, offset, guard=t.both(bit))
 
 
 def _is_shared(t: Translation) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rdmodel.errors import TraceError
 from tracegen.ptx.isa.operand_counts import operand_counts
-from tracegen.ptx.isa.special_registers import is_special
+from tracegen.ptx.isa.special_registers import SHARED_ADDRESS, is_special
 from tracegen.ptx.lowering.program import PTX_TYPES, Constant, PtxType, Step, type_bytes
 from tracegen.ptx.syntax.ast import (
     Address,
@@ -43,12 +43,16 @@ class MalformedError(TraceError):
 
 @dataclass(slots=True)
 class FunctionScope:
-    """A function while it is lowered: places of its variables and, for the kernel, offsets of its parameters."""
+    """A function while it is lowered: places of its variables and, for the kernel, offsets of its parameters.
+
+    `ranked` are the variables in shared memory whose addresses depend on the rank of the block in its cluster.
+    """
 
     function: Function
     places: dict[str, int]
     parameters: Mapping[str, int]
     parameter_base: int
+    ranked: frozenset[str] = frozenset()
 
 
 class Translation:
@@ -198,13 +202,13 @@ class Translation:
         if isinstance(operand, Float):
             return self.constant(_float_bits(operand, PTX_TYPES[type_name].width))
         if isinstance(operand, Name):
-            return self.constant(self.place(operand.name))
+            return self.address_of(operand.name)
         if isinstance(operand, Not):
             inverse = self.temporary()
             self.emit("XOR", dst=(inverse,), src=(self.register(operand.register), self.constant(1)), width=1)
             return inverse
         if isinstance(operand, Address) and isinstance(operand.base, Name):
-            return self.constant(self.place(operand.base.name) + operand.offset)
+            return self.address_of(operand.base.name, operand.offset)
         raise UnsupportedError
 
     def place(self, name: str) -> int:
@@ -212,6 +216,11 @@ class Translation:
         if name in self.scope.parameters:
             return self.scope.parameter_base + self.scope.parameters[name]
         return self.scope.places[name]
+
+    def address_of(self, name: str, offset: int = 0) -> int:
+        """Return the slot of the address of a symbol, plus an offset."""
+        place = self.place(name) + offset
+        return self.constant(f"{SHARED_ADDRESS}{place}" if name in self.scope.ranked else place)
 
     def destination(self, operand: Operand | None) -> int:
         """Return the slot that an operand writes; for `_`, one that is not read."""

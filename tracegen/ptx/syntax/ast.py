@@ -100,7 +100,8 @@ class Variable:
     `space` is ``global``, ``const``, ``shared``, ``local``, ``param`` or ``reg``. `type` is as written (``f32``,
     ``b8``). `count` is the number of elements in all dimensions (None: no array; 0: ``[]``), `alignment` is in bytes
     (0: natural). `initial` holds the bytes of the initialiser, if any, up to its last value; zeros follow. `addresses`
-    maps a byte offset in `initial` to a symbol: its address is added to the number at that offset.
+    maps a byte offset in `initial` to a symbol: its address is added to the number at that offset. `linkage` is
+    ``visible``, ``weak``, ``common`` or ``extern``, or empty for a symbol of its unit alone.
     """
 
     name: str
@@ -110,8 +111,13 @@ class Variable:
     alignment: int = 0
     initial: bytes | None = None
     addresses: dict[int, str] = field(default_factory=dict)
-    extern: bool = False
+    linkage: str = ""
     line: int = 0
+
+    @property
+    def extern(self) -> bool:
+        """Whether this is only a declaration."""
+        return self.linkage == "extern"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,8 @@ class Function:
     or that hides a name of the module, gets the suffix ``#2``, ``#3`` ...; so does a label. `labels` maps a label to
     the index in `body` of the instruction after it (``len(body)`` at the end). `tables` holds the lists of
     ``.branchtargets`` and ``.calltargets``. `directives` maps names to texts as written. `rolled` are the indices in
-    `body` of instructions after the pragma "nounroll". `body` is None for a declaration.
+    `body` of instructions after the pragma "nounroll". `body` is None for a declaration. `linkage` is that of a
+    `Variable`.
     """
 
     name: str
@@ -137,12 +144,16 @@ class Function:
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     directives: dict[str, str] = field(default_factory=dict)
     rolled: frozenset[int] = frozenset()
+    linkage: str = ""
     line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One PTX text: version, target, module variables, functions by name, source files by number, the `text` itself."""
+    """One PTX text, of one translation unit or of several that were linked.
+
+    It has the version and target, the variables and functions by name, source files by number, and the `text` itself.
+    """
 
     version: str
     target: str

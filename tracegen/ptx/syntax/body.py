@@ -18,9 +18,14 @@ _JUMPS = ("bra", "brx")
 
 
 class BodyParser:
-    """Parser of one function body into flat lists; the cursor stands behind the opening brace."""
+    """Parser of one function body into flat lists; the cursor stands behind the opening brace.
 
-    def __init__(self, cursor: Cursor, declarations: DeclarationParser, names: FunctionNames) -> None:
+    `first_file` is added to the numbers of source files.
+    """
+
+    def __init__(
+        self, cursor: Cursor, declarations: DeclarationParser, names: FunctionNames, first_file: int = 0
+    ) -> None:
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.tables: dict[str, tuple[str, ...]] = {}
@@ -29,6 +34,7 @@ class BodyParser:
         self._cursor = cursor
         self._declarations = declarations
         self._names = names
+        self._first_file = first_file
         self._source: tuple[int, int] | None = None
         self._jumps: list[tuple[int, NameScope]] = []
         self._lists: list[tuple[str, NameScope, int, tuple[str, ...]]] = []
@@ -89,7 +95,8 @@ class BodyParser:
         """Parse ``.loc file line column``, and the extension of an inlined function."""
         cursor = self._cursor
         cursor.at += 1
-        self._source = (take_count(cursor, "a file number"), take_count(cursor, "a line number"))
+        file = self._first_file + take_count(cursor, "a file number")
+        self._source = (file, take_count(cursor, "a line number"))
         take_count(cursor, "a column")
         if cursor.accept(","):
             cursor.expect("function_name", "after a location")

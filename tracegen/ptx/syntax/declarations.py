@@ -55,7 +55,7 @@ class _Form:
 
     space: str
     line: int
-    extern: bool = False
+    linkage: str = ""
     type: str = ""
     alignment: int = 0
     lanes: int = 1
@@ -80,9 +80,9 @@ class DeclarationParser:
         self._max_registers = self._registers_left = MIN_REGISTER_LIMIT + len(cursor.text)
         self._bytes_left = MAX_INITIAL_BYTES
 
-    def take_variables(self, extern: bool = False) -> Iterator[Variable]:
+    def take_variables(self, linkage: str = "") -> Iterator[Variable]:
         """Parse ``.space .type a, b[4] = {...};`` from the space on, one variable at a time."""
-        form = self._take_form(extern)
+        form = self._take_form(linkage)
         while True:
             yield self._take_variable(form)
             if not self._cursor.accept(","):
@@ -96,14 +96,14 @@ class DeclarationParser:
         while not cursor.accept(")"):
             if cursor.token not in (".param", ".reg"):
                 cursor.fail(f"'.param' or '.reg' in the {noun}")
-            yield self._take_variable(self._take_form(extern=False))
+            yield self._take_variable(self._take_form())
             if cursor.token != ")":
                 cursor.expect(",", f"or ')' in the {noun}")
 
     def take_registers(self) -> Iterator[tuple[str, str]]:
         """Parse ``.reg .type %a, %r<10>;``; yield name and type of each register, ranges expanded."""
         cursor = self._cursor
-        form = self._take_form(extern=False)
+        form = self._take_form()
         kind = form.type if form.lanes == 1 else f"v{form.lanes}.{form.type}"
         while True:
             name = cursor.take_name("the name of a register")
@@ -124,9 +124,9 @@ class DeclarationParser:
         if self._registers_left < 0:
             self._cursor.refuse(f"expected at most {self._max_registers} registers in a text of this length")
 
-    def _take_form(self, extern: bool) -> _Form:
+    def _take_form(self, linkage: str = "") -> _Form:
         cursor = self._cursor
-        form = _Form(cursor.take()[1:], cursor.line, extern)
+        form = _Form(cursor.take()[1:], cursor.line, linkage)
         if form.space == "const" and cursor.accept("["):  # a bank, in PTX before version 2
             take_integer(cursor)
             cursor.expect("]", "after a bank of .const")
@@ -179,7 +179,7 @@ class DeclarationParser:
             cursor.refuse(f"expected at most {MAX_VARIABLE_BYTES} bytes in {name!r}")
         alignment = form.alignment or (form.lanes * TYPE_BYTES[form.type] if form.lanes > 1 else 0)
         return Variable(
-            name, form.space, form.type, count, alignment, initial, addresses, extern=form.extern, line=form.line
+            name, form.space, form.type, count, alignment, initial, addresses, linkage=form.linkage, line=form.line
         )
 
     def _take_dimensions(self) -> list[int]:

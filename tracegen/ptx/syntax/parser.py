@@ -9,6 +9,7 @@ from tracegen.ptx.syntax.body import BodyParser
 from tracegen.ptx.syntax.constants import take_count
 from tracegen.ptx.syntax.declarations import STATE_SPACES, DeclarationParser
 from tracegen.ptx.syntax.lexer import Cursor
+from tracegen.ptx.syntax.linking import LinkError, link_units
 from tracegen.ptx.syntax.scopes import FunctionNames
 
 _LINKAGE = (".visible", ".weak", ".extern", ".common")
@@ -18,11 +19,22 @@ _ADDRESS_SIZES = (32, 64)
 def parse(text: str, name: str = "<ptx>") -> Module:
     """Parse the PTX module in `text`; `name` stands for it in errors.
 
-    Unknown opcodes, modifiers and directives are kept as written; debug sections are skipped. Raises `PtxError`, whose
-    message starts with ``name:line:``, for anything else that is not PTX. Time and memory are linear in the length of
-    the text, plus at most 2^17 registers and 2^28 bytes of initial values.
+    A text of several translation units, each from its ``.version`` on, is linked: it is one module. Unknown opcodes,
+    modifiers and directives are kept as written; debug sections are skipped. Raises `PtxError`, whose message starts
+    with ``name:line:``, for anything else that is not PTX. Time and memory are linear in the length of the text, plus
+    at most 2^17 registers and 2^28 bytes of initial values.
     """
-    return replace(_ModuleParser(Cursor(without_final_nulls(text), name)).take(), text=text)
+    cursor = Cursor(without_final_nulls(text), name)
+    declarations = DeclarationParser(cursor)
+    units = [_ModuleParser(cursor, declarations).take()]
+    while cursor.token:
+        first_file = 1 + max((number for unit in units for number in unit.files), default=0)
+        units.append(_ModuleParser(cursor, declarations, first_file).take())
+    try:
+        module = link_units(units) if len(units) > 1 else units[0]
+    except LinkError as error:
+        cursor.refuse(f"expected one definition of {error.name!r} in all units, found another", error.line)
+    return replace(module, text=text)
 
 
 def without_final_nulls(text: str) -> str:
@@ -32,11 +44,12 @@ def without_final_nulls(text: str) -> str:
 
 
 class _ModuleParser:
-    """Parser of one module, with the statements parsed so far as attributes."""
+    """Parser of one translation unit, with the statements parsed so far as attributes."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: Cursor, declarations: DeclarationParser, first_file: int = 0) -> None:
         self._cursor = cursor
-        self._declarations = DeclarationParser(cursor)
+        self._declarations = declarations
+        self._first_file = first_file
         self._target = ""
         self._address_size = 32  # the default of the ISA
         self._variables: dict[str, Variable] = {}
@@ -50,7 +63,7 @@ class _ModuleParser:
         if not cursor.token[:1].isdigit():
             cursor.fail("a version number")
         version = cursor.take()
-        while cursor.token:
+        while cursor.token and cursor.token != ".version":
             if cursor.token.startswith("."):
                 self._take_statement(cursor.token)
             elif not cursor.accept(";"):
@@ -96,20 +109,21 @@ class _ModuleParser:
         number = take_count(cursor, "a file number")
         if not cursor.token.startswith('"'):
             cursor.fail("the name of a file in quotes")
-        self._files[number] = cursor.take()[1:-1]
+        self._files[self._first_file + number] = cursor.take()[1:-1]
         while cursor.accept(","):  # time stamp and size
             take_count(cursor, "a number")
 
     def _take_linked(self) -> None:
         """Parse a variable or function with its linkage."""
         cursor = self._cursor
-        extern = False
+        linkage = ""
         while cursor.token in _LINKAGE:
-            extern |= cursor.take() == ".extern"
+            word = cursor.take()[1:]
+            linkage = linkage if linkage == "extern" else word
         if cursor.token in (".entry", ".func"):
-            self._take_function()
+            self._take_function(linkage)
         elif cursor.token[1:] in STATE_SPACES:
-            for variable in self._declarations.take_variables(extern):
+            for variable in self._declarations.take_variables(linkage):
                 self._declare(variable)
         else:
             cursor.fail("'.entry', '.func' or a state space")
@@ -121,7 +135,7 @@ class _ModuleParser:
         if earlier is None or earlier.extern:
             self._variables[variable.name] = variable
 
-    def _take_function(self) -> None:
+    def _take_function(self, linkage: str) -> None:
         """Parse a function from ``.entry`` or ``.func`` on; a declaration never replaces a definition."""
         cursor, declarations = self._cursor, self._declarations
         line = cursor.line
@@ -130,12 +144,12 @@ class _ModuleParser:
         results = tuple(declarations.take_parameters("results")) if cursor.token == "(" else ()
         name = cursor.take_name("the name of a function")
         parameters = tuple(declarations.take_parameters("parameters")) if cursor.token == "(" else ()
-        head = Function(name, entry, parameters, results, line=line)
+        head = Function(name, entry, parameters, results, linkage=linkage, line=line)
         names = FunctionNames(cursor, self._variables, self._functions)
         for variable in (*results, *parameters):
             names.declare_parameter(variable)
         earlier = self._functions.get(name)
-        body = BodyParser(cursor, declarations, names)
+        body = BodyParser(cursor, declarations, names, self._first_file)
         self._take_directives(body.directives)
         if cursor.accept("{"):
             if earlier and earlier.body is not None:

@@ -4,7 +4,7 @@
  * also one of the host, and no address is used twice. */
 
 #define _GNU_SOURCE
-#include "core.h"
+#include "graphs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +31,7 @@
 
 struct Module {
   const void *image;
+  void *const *units; /* images of the units that were linked to this one, up to NULL */
   long id; /* number at the recorder; -1: not sent yet */
 };
 
@@ -173,7 +174,7 @@ int allocate(void **pointer, size_t bytes, int kind) {
     blocks = realloc(blocks, block_room * sizeof *blocks);
   }
   Block *block = &blocks[block_count++];
-  *block = (Block){(char *)MEMORY_BASE + next_offset, bytes, kind};
+  *block = (Block){(char *)MEMORY_BASE + next_offset, bytes, kind, 0};
   next_offset += room;
   if (kind != HOST_MEMORY) live_bytes += bytes;
   visible += kind != DEVICE_MEMORY;
@@ -182,24 +183,32 @@ int allocate(void **pointer, size_t bytes, int kind) {
   return call(NULL, NULL, 0, "allocate %s %llu %zu", kinds[kind], (unsigned long long)*pointer, bytes);
 }
 
+int keep_memory(void *pointer) {
+  pthread_mutex_lock(&lock);
+  block_of(pointer)->kept = 1;
+  pthread_mutex_unlock(&lock);
+  return SUCCESS;
+}
+
 int release(void *pointer) {
   if (!pointer) return SUCCESS;
   pthread_mutex_lock(&lock);
   Block *block = block_of(pointer);
-  int known = block && block->base == pointer && block->kind >= 0;
-  if (known) {
+  int known = block && block->base == pointer && block->kind >= 0, kept = known && block->kept;
+  if (known && !kept) {
     if (block->kind != HOST_MEMORY) live_bytes -= block->bytes;
     visible -= block->kind != DEVICE_MEMORY;
     block->kind = -1;
   }
   pthread_mutex_unlock(&lock);
+  if (kept) return SUCCESS;
   return known ? call(NULL, NULL, 0, "free %llu", (unsigned long long)pointer) : INVALID_VALUE;
 }
 
 int find_block(const void *pointer, Block *block) {
   uintptr_t address = (uintptr_t)pointer;
   if (address < MEMORY_BASE || address >= MEMORY_BASE + MAPPED_BYTES) return 0;
-  *block = (Block){(void *)address, 0, DEVICE_MEMORY};
+  *block = (Block){(void *)address, 0, DEVICE_MEMORY, 0};
   pthread_mutex_lock(&lock);
   Block *found = address < MEMORY_BASE + MEMORY_BYTES ? block_of(pointer) : NULL;
   if (found) *block = *found;
@@ -223,6 +232,7 @@ int synchronize(void) { return visible ? flush() : SUCCESS; }
 int copy_memory(void *to, const void *from, size_t bytes) {
   if (!bytes) return SUCCESS;
   if (!to || !from) return INVALID_VALUE;
+  if (defer(&(Operation){.kind = COPY_NODE, .to = to, .from = from, .bytes = bytes})) return SUCCESS;
   int into = on_device(to), out = on_device(from);
   int result = into || out ? flush() : SUCCESS;
   if (result) return result;
@@ -247,6 +257,8 @@ int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, si
 int fill_memory(void *to, unsigned value, size_t element, size_t count) {
   if (!count) return SUCCESS;
   if (!on_device(to)) return INVALID_VALUE;
+  const Operation fill = {.kind = FILL_NODE, .to = to, .value = value, .element = element, .bytes = count};
+  if (defer(&fill)) return SUCCESS;
   int result = flush();
   unsigned long long target = (unsigned long long)to;
   if (!result) result = call(NULL, NULL, 0, "inside %llu 0 %zu", target, element * count);
@@ -268,9 +280,9 @@ int fill_rows(void *to, size_t pitch, unsigned value, size_t element, size_t wid
 
 /* ---- modules and launches */
 
-Module *new_module(const void *image) {
+Module *new_module(const void *image, void *const *units) {
   Module *module = malloc(sizeof *module);
-  *module = (Module){image, -1};
+  *module = (Module){image, units, -1};
   return module;
 }
 
@@ -289,9 +301,17 @@ static size_t image_bytes(const unsigned char *image) {
 
 int load_module(Module *module) {
   if (module->id >= 0) return SUCCESS;
-  char *answer;
-  size_t bytes = image_bytes(module->image);
-  int result = call(&answer, module->image, bytes, "module %zu", bytes);
+  char *answer, *joined = NULL;
+  size_t bytes = module->units && *module->units ? 0 : image_bytes(module->image);
+  if (!bytes)
+    for (void *const *unit = module->units; *unit; unit++) {
+      size_t more = image_bytes(*unit);
+      joined = realloc(joined, bytes + more);
+      memcpy(joined + bytes, *unit, more);
+      bytes += more;
+    }
+  int result = call(&answer, joined ? joined : module->image, bytes, "module %zu", bytes);
+  free(joined);
   if (result) return result;
   module->id = atol(answer);
   free(answer);
@@ -344,25 +364,39 @@ int share_variable(void *address) {
   return call(NULL, NULL, 0, "share %llu", (unsigned long long)address);
 }
 
+static size_t parameter_bytes(const Function *function) {
+  int last = function->parameters - 1;
+  return last < 0 ? 0 : function->offsets[last] + function->sizes[last];
+}
+
 int launch_kernel(Function *function, const unsigned shape[6], size_t shared, void **arguments, const void *packed,
                   size_t packed_bytes, int cooperative, const unsigned *cluster) {
   static const unsigned one[3] = {1, 1, 1};
   int result = load_function(function);
   if (result) return result;
-  if (!cluster) cluster = one;
-  size_t bytes = 0;
-  for (int n = 0; n < function->parameters; n++) bytes = function->offsets[n] + function->sizes[n];
+  size_t bytes = parameter_bytes(function);
   if (packed && packed_bytes < bytes) return INVALID_VALUE;
-  unsigned char *parameters = calloc(bytes + 1, 1);
+  Operation launch = {.kind = KERNEL_NODE, .function = function, .shared = shared, .cooperative = cooperative};
+  memcpy(launch.shape, shape, sizeof launch.shape);
+  memcpy(launch.cluster, cluster ? cluster : one, sizeof launch.cluster);
+  launch.parameters = calloc(bytes + 1, 1);
   if (packed)
-    memcpy(parameters, packed, bytes);
+    memcpy(launch.parameters, packed, bytes);
   else
     for (int n = 0; n < function->parameters; n++)
-      memcpy(parameters + function->offsets[n], arguments[n], function->sizes[n]);
-  result = call(NULL, parameters, bytes, "launch %ld %u %u %u %u %u %u %zu %d %u %u %u %zu", function->id, shape[0],
-                shape[1], shape[2], shape[3], shape[4], shape[5], shared, cooperative, cluster[0], cluster[1],
-                cluster[2], bytes);
-  free(parameters);
+      memcpy(launch.parameters + function->offsets[n], arguments[n], function->sizes[n]);
+  if (defer(&launch)) return SUCCESS;
+  result = submit_kernel(&launch);
+  free(launch.parameters);
+  return result;
+}
+
+int submit_kernel(const Operation *launch) {
+  size_t bytes = parameter_bytes(launch->function);
+  const unsigned *shape = launch->shape, *cluster = launch->cluster;
+  int result = call(NULL, launch->parameters, bytes, "launch %ld %u %u %u %u %u %u %zu %d %u %u %u %zu",
+                    launch->function->id, shape[0], shape[1], shape[2], shape[3], shape[4], shape[5], launch->shared,
+                    launch->cooperative, cluster[0], cluster[1], cluster[2], bytes);
   pending = pending || !result;
   return result;
 }

@@ -45,12 +45,14 @@ typedef struct {
   const void *base;
   size_t bytes;
   int kind;
+  int kept; /* whether it belongs to a graph, which may allocate it again */
 } Block;
 
 /* The names below are seen by the other library only. */
 #define call rdmodel_call
 #define property rdmodel_property
 #define allocate rdmodel_allocate
+#define keep_memory rdmodel_keep_memory
 #define release rdmodel_release
 #define find_block rdmodel_find_block
 #define flush rdmodel_flush
@@ -80,6 +82,7 @@ EXPORT int call(char **answer, const void *payload, size_t bytes, const char *fo
 EXPORT long long property(const char *name);
 
 EXPORT int allocate(void **pointer, size_t bytes, int kind);
+EXPORT int keep_memory(void *pointer); /* let a release of an allocation have no effect */
 EXPORT int release(void *pointer);
 EXPORT int find_block(const void *pointer, Block *block); /* 1 if it lies in memory of the device */
 EXPORT int flush(void);       /* execute what was launched, before its results are read or its inputs change */
@@ -89,7 +92,7 @@ EXPORT int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pi
 EXPORT int fill_memory(void *to, unsigned value, size_t element, size_t count);
 EXPORT int fill_rows(void *to, size_t pitch, unsigned value, size_t element, size_t width, size_t height);
 
-EXPORT Module *new_module(const void *image);
+EXPORT Module *new_module(const void *image, void *const *units); /* units: those of relocatable code, or NULL */
 EXPORT int load_module(Module *module);
 EXPORT Function *new_function(Module *module, const char *name, const void *host);
 EXPORT int load_function(Function *function);

@@ -1,7 +1,7 @@
 /* The driver interface, libcuda. */
 
 #define _GNU_SOURCE
-#include "core.h"
+#include "graphs.h"
 #include "properties.h"
 
 #include <dlfcn.h>
@@ -60,7 +60,7 @@ API(cuModuleLoadData, Module **module, const void *image) {
     uint32_t magic, version;
     const void *data;
   } *wrapper = image;
-  *module = new_module(wrapper->magic == 0x466243B1u ? wrapper->data : image);
+  *module = new_module(wrapper->magic == 0x466243B1u ? wrapper->data : image, NULL);
   return load_module(*module);
 }
 SAME(cuModuleLoadData, cuModuleLoadFatBinary)
@@ -105,18 +105,17 @@ API(cuLaunchKernel, Function *function, unsigned gx, unsigned gy, unsigned gz, u
   const unsigned shape[6] = {gx, gy, gz, bx, by, bz};
   const void *packed = NULL;
   size_t bytes = 0;
-  (void)stream;
   for (; extra && *extra; extra += 2) { /* 1: the parameters; 2: their bytes; 0 ends the list */
     if ((uintptr_t)*extra == 1) packed = extra[1];
     if ((uintptr_t)*extra == 2) bytes = *(size_t *)extra[1];
   }
-  return launch_kernel(function, shape, shared, arguments, packed, bytes, 0, NULL);
+  return ON(stream, launch_kernel(function, shape, shared, arguments, packed, bytes, 0, NULL));
 }
 
 API(cuLaunchCooperativeKernel, Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
     unsigned bz, unsigned shared, void *stream, void **arguments) {
   const unsigned shape[6] = {gx, gy, gz, bx, by, bz};
-  return (void)stream, launch_kernel(function, shape, shared, arguments, NULL, 0, 1, NULL);
+  return ON(stream, launch_kernel(function, shape, shared, arguments, NULL, 0, 1, NULL));
 }
 
 API(cuFuncGetAttribute, int *value, int attribute, Function *function) {
@@ -149,7 +148,9 @@ API(cuMemHostGetDevicePointer_v2, Address *address, void *pointer, unsigned flag
   return *address = (Address)pointer, SUCCESS;
 }
 API(cuMemFree_v2, Address address) { return release((void *)address); }
-API(cuMemFreeAsync, Address address, void *stream) { return (void)stream, release((void *)address); }
+API(cuMemFreeAsync, Address address, void *stream) {
+  return captured_graph(stream) ? SUCCESS : release((void *)address); /* memory of a graph stays */
+}
 API(cuMemFreeHost, void *pointer) { return release(pointer); }
 API(cuMemGetInfo_v2, size_t *available, size_t *total) {
   *total = property("totalGlobalMem");
@@ -160,26 +161,26 @@ API(cuMemcpy, Address to, Address from, size_t bytes) { return copy_memory((void
 SAME(cuMemcpy, cuMemcpyDtoD_v2)
 API(cuMemcpyHtoD_v2, Address to, const void *from, size_t bytes) { return copy_memory((void *)to, from, bytes); }
 API(cuMemcpyDtoH_v2, void *to, Address from, size_t bytes) { return copy_memory(to, (void *)from, bytes); }
-API(cuMemcpyAsync, Address to, Address from, size_t bytes, void *stream) { return (void)stream, cuMemcpy(to, from, bytes); }
+API(cuMemcpyAsync, Address to, Address from, size_t bytes, void *stream) { return ON(stream, cuMemcpy(to, from, bytes)); }
 SAME(cuMemcpyAsync, cuMemcpyDtoDAsync_v2)
 API(cuMemcpyHtoDAsync_v2, Address to, const void *from, size_t bytes, void *stream) {
-  return (void)stream, cuMemcpyHtoD_v2(to, from, bytes);
+  return ON(stream, cuMemcpyHtoD_v2(to, from, bytes));
 }
 API(cuMemcpyDtoHAsync_v2, void *to, Address from, size_t bytes, void *stream) {
-  return (void)stream, cuMemcpyDtoH_v2(to, from, bytes);
+  return ON(stream, cuMemcpyDtoH_v2(to, from, bytes));
 }
 
 API(cuMemsetD8_v2, Address to, unsigned char value, size_t count) { return fill_memory((void *)to, value, 1, count); }
 API(cuMemsetD16_v2, Address to, unsigned short value, size_t count) { return fill_memory((void *)to, value, 2, count); }
 API(cuMemsetD32_v2, Address to, unsigned value, size_t count) { return fill_memory((void *)to, value, 4, count); }
 API(cuMemsetD8Async, Address to, unsigned char value, size_t count, void *stream) {
-  return (void)stream, cuMemsetD8_v2(to, value, count);
+  return ON(stream, cuMemsetD8_v2(to, value, count));
 }
 API(cuMemsetD32Async, Address to, unsigned value, size_t count, void *stream) {
-  return (void)stream, cuMemsetD32_v2(to, value, count);
+  return ON(stream, cuMemsetD32_v2(to, value, count));
 }
 
-/* ---- streams, events, errors, entry points */
+/* ---- streams and events */
 
 API(cuStreamCreate, void **stream, unsigned flags) { return (void)flags, *stream = new_handle(), SUCCESS; }
 API(cuStreamCreateWithPriority, void **stream, unsigned flags, int priority) {
@@ -190,14 +191,36 @@ SAME(cuStreamSynchronize, cuStreamQuery)
 SAME(cuStreamSynchronize, cuEventSynchronize)
 SAME(cuStreamSynchronize, cuEventQuery)
 NOTHING(cuStreamDestroy_v2)
-NOTHING(cuStreamWaitEvent)
-API(cuEventCreate, double **event, unsigned flags) { return (void)flags, *event = calloc(1, sizeof **event), SUCCESS; }
-API(cuEventRecord, double *event, void *stream) { return (void)stream, *event = seconds_now(), SUCCESS; }
-API(cuEventElapsedTime, float *milliseconds, double *start, double *end) {
-  return *milliseconds = (float)(1000 * (*end - *start)) + 1e-6f, SUCCESS;
+API(cuStreamWaitEvent, void *stream, const Event *event, unsigned flags) {
+  return (void)flags, wait_event(stream, event), SUCCESS;
+}
+API(cuEventCreate, Event **event, unsigned flags) { return (void)flags, *event = calloc(1, sizeof **event), SUCCESS; }
+API(cuEventRecord, Event *event, void *stream) { return record_event(event, stream), SUCCESS; }
+API(cuEventElapsedTime, float *milliseconds, const Event *start, const Event *end) {
+  return *milliseconds = (float)(1000 * (end->seconds - start->seconds)) + 1e-6f, SUCCESS;
 }
 SAME(cuEventElapsedTime, cuEventElapsedTime_v2)
-API(cuEventDestroy_v2, double *event) { return free(event), SUCCESS; }
+API(cuEventDestroy_v2, Event *event) { return free(event), SUCCESS; }
+
+/* ---- graphs, which streams are captured into */
+
+API(cuLaunchHostFunc, void *stream, void (*function)(void *), void *data) {
+  return ON(stream, host_function(function, data));
+}
+API(cuStreamBeginCapture_v2, void *stream, int mode) { return (void)mode, begin_capture(stream, NULL); }
+API(cuStreamEndCapture, void *stream, Graph **graph) { return end_capture(stream, graph); }
+API(cuStreamIsCapturing, void *stream, int *status) { return *status = captured_graph(stream) != NULL, SUCCESS; }
+API(cuThreadExchangeStreamCaptureMode, int *mode) { return *mode = 0, SUCCESS; }
+API(cuGraphInstantiateWithFlags, Graph **executable, const Graph *graph, unsigned long long flags) {
+  return (void)flags, *executable = copy_graph(graph), SUCCESS;
+}
+SAME(cuGraphInstantiateWithFlags, cuGraphInstantiateWithParams)
+API(cuGraphLaunch, Graph *executable, void *stream) { return (void)stream, run_graph(executable); }
+NOTHING(cuGraphUpload)
+NOTHING(cuGraphExecDestroy)
+NOTHING(cuGraphDestroy)
+
+/* ---- errors, entry points */
 
 API(cuGetErrorString, int result, const char **text) { return *text = error_text(result), SUCCESS; }
 API(cuGetErrorName, int result, const char **text) { return *text = error_name(result), SUCCESS; }

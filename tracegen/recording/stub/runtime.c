@@ -1,11 +1,13 @@
-/* The runtime interface, libcudart: registration of kernels, launches, devices, streams and events.
+/* The runtime interface, libcudart: registration of kernels, launches, variables and devices.
  *
- * CUDART_MAJOR is the version of CUDA that the program was linked with. Everything happens at once, so streams and
- * events do nothing. */
+ * CUDART_MAJOR is the version of CUDA that the program was linked with. Everything happens at once, so streams
+ * order nothing. */
 
-#include "core.h"
+#define _GNU_SOURCE
+#include "graphs.h"
 #include "properties.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,7 @@ int done(int result) {
 typedef struct {
   uint32_t magic, version;
   const void *data;
+  void *const *units; /* in version 2, of relocatable code: the images that were linked */
 } Wrapper;
 
 typedef struct Symbol {
@@ -40,7 +43,8 @@ static Symbol *symbols;
 
 EXPORT void **__cudaRegisterFatBinary(void *wrapper) {
   void **handle = malloc(sizeof *handle);
-  *handle = new_module(((Wrapper *)wrapper)->data);
+  const Wrapper *given = wrapper;
+  *handle = new_module(given->data, given->version == 2 ? given->units : NULL);
   return handle;
 }
 
@@ -118,8 +122,8 @@ EXPORT int __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, v
   return SUCCESS;
 }
 
-static int launch(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared, int cooperative,
-                  const unsigned *cluster) {
+int launch(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared, int cooperative,
+           const unsigned *cluster) {
   Function *function;
   const unsigned shape[6] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
   int result = kernel_of(host, &function);
@@ -128,8 +132,7 @@ static int launch(const void *host, dim3 grid, dim3 block, void **arguments, siz
 }
 
 API(cudaLaunchKernel, const void *host, dim3 grid, dim3 block, void **arguments, size_t shared, void *stream) {
-  (void)stream;
-  return launch(host, grid, block, arguments, shared, 0, NULL);
+  return ON(stream, launch(host, grid, block, arguments, shared, 0, NULL));
 }
 SAME(cudaLaunchKernel, cudaLaunchKernel_ptsz)
 SAME(cudaLaunchKernel, __cudaLaunchKernel)
@@ -137,8 +140,7 @@ SAME(cudaLaunchKernel, __cudaLaunchKernel_ptsz)
 
 API(cudaLaunchCooperativeKernel, const void *host, dim3 grid, dim3 block, void **arguments, size_t shared,
     void *stream) {
-  (void)stream;
-  return launch(host, grid, block, arguments, shared, 1, NULL);
+  return ON(stream, launch(host, grid, block, arguments, shared, 1, NULL));
 }
 
 typedef struct {
@@ -167,8 +169,8 @@ API(cudaLaunchKernelExC, const LaunchConfiguration *configuration, const void *h
     if (attribute->id == 4) cluster = attribute->value.cluster;
     if (attribute->id == 2) cooperative = attribute->value.flag;
   }
-  return launch(host, configuration->grid, configuration->block, arguments, configuration->shared, cooperative,
-                cluster);
+  return ON(configuration->stream, launch(host, configuration->grid, configuration->block, arguments,
+                                          configuration->shared, cooperative, cluster));
 }
 
 EXPORT int __cudaGetKernel(void **kernel, const void *host) {
@@ -204,20 +206,6 @@ API(cudaOccupancyMaxActiveBlocksPerMultiprocessor, int *blocks, const void *host
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, host, threads, shared, 0);
 }
 
-API(cudaLaunchHostFunc, void *stream, void (*function)(void *), void *data) {
-  (void)stream;
-  int result = flush();
-  if (!result) function(data);
-  return done(result);
-}
-
-API(cudaStreamAddCallback, void *stream, void (*function)(void *, int, void *), void *data, unsigned flags) {
-  (void)flags;
-  int result = flush();
-  if (!result) function(stream, SUCCESS, data);
-  return done(result);
-}
-
 /* ---- variables */
 
 API(cudaGetSymbolAddress, void **address, const void *symbol) {
@@ -249,13 +237,11 @@ API(cudaMemcpyFromSymbol, void *to, const void *symbol, size_t count, size_t off
 }
 
 API(cudaMemcpyToSymbolAsync, const void *symbol, const void *from, size_t count, size_t offset, int kind, void *stream) {
-  (void)stream;
-  return cudaMemcpyToSymbol(symbol, from, count, offset, kind);
+  return ON(stream, cudaMemcpyToSymbol(symbol, from, count, offset, kind));
 }
 
 API(cudaMemcpyFromSymbolAsync, void *to, const void *symbol, size_t count, size_t offset, int kind, void *stream) {
-  (void)stream;
-  return cudaMemcpyFromSymbol(to, symbol, count, offset, kind);
+  return ON(stream, cudaMemcpyFromSymbol(to, symbol, count, offset, kind));
 }
 
 /* ---- devices */
@@ -322,6 +308,27 @@ NOTHING(cudaMemPoolTrimTo)
 NOTHING(cudaProfilerStart)
 NOTHING(cudaProfilerStop)
 
+/* ---- functions of the driver, by name */
+
+static int find_function(const char *name, void **function, int *status) {
+  char longer[128];
+  snprintf(longer, sizeof longer, "%s_v2", name);
+  *function = dlsym(RTLD_DEFAULT, longer);
+  if (!*function) *function = dlsym(RTLD_DEFAULT, name);
+  if (status) *status = !*function;
+  return done(*function ? SUCCESS : NOT_FOUND);
+}
+
+API(cudaGetDriverEntryPoint, const char *name, void **function, unsigned long long flags, int *status) {
+  return (void)flags, find_function(name, function, status);
+}
+SAME(cudaGetDriverEntryPoint, cudaGetDriverEntryPoint_ptsz)
+API(cudaGetDriverEntryPointByVersion, const char *name, void **function, unsigned version, unsigned long long flags,
+    int *status) {
+  return (void)version, (void)flags, find_function(name, function, status);
+}
+SAME(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz)
+
 /* ---- errors */
 
 API(cudaGetLastError, void) {
@@ -336,35 +343,3 @@ EXPORT const char *cudaGetErrorName(int result) {
   snprintf(name, sizeof name, "cuda%s%s", result ? "Error" : "", error_name(result));
   return name;
 }
-
-/* ---- streams and events */
-
-API(cudaStreamCreate, void **stream) { return *stream = new_handle(), SUCCESS; }
-API(cudaStreamCreateWithFlags, void **stream, unsigned flags) { return (void)flags, *stream = new_handle(), SUCCESS; }
-API(cudaStreamCreateWithPriority, void **stream, unsigned flags, int priority) {
-  return (void)flags, (void)priority, *stream = new_handle(), SUCCESS;
-}
-API(cudaStreamSynchronize, void *stream) { return (void)stream, done(synchronize()); }
-SAME(cudaStreamSynchronize, cudaStreamSynchronize_ptsz)
-SAME(cudaStreamSynchronize, cudaStreamQuery)
-SAME(cudaStreamSynchronize, cudaEventSynchronize)
-SAME(cudaStreamSynchronize, cudaEventQuery)
-API(cudaStreamIsCapturing, void *stream, int *status) { return (void)stream, *status = 0, SUCCESS; }
-API(cudaStreamGetFlags, void *stream, unsigned *flags) { return (void)stream, *flags = 0, SUCCESS; }
-API(cudaStreamGetPriority, void *stream, int *priority) { return (void)stream, *priority = 0, SUCCESS; }
-NOTHING(cudaStreamDestroy)
-NOTHING(cudaStreamWaitEvent)
-NOTHING(cudaStreamAttachMemAsync)
-NOTHING(cudaStreamSetAttribute)
-
-API(cudaEventCreate, double **event) { return *event = calloc(1, sizeof **event), SUCCESS; }
-API(cudaEventCreateWithFlags, double **event, unsigned flags) { return (void)flags, cudaEventCreate(event); }
-API(cudaEventRecord, double *event, void *stream) { return (void)stream, *event = seconds_now(), SUCCESS; }
-API(cudaEventRecordWithFlags, double *event, void *stream, unsigned flags) {
-  return (void)flags, cudaEventRecord(event, stream);
-}
-API(cudaEventElapsedTime, float *milliseconds, double *start, double *end) {
-  return *milliseconds = (float)(1000 * (*end - *start)) + 1e-6f, SUCCESS;
-}
-SAME(cudaEventElapsedTime, cudaEventElapsedTime_v2)
-API(cudaEventDestroy, double *event) { return free(event), SUCCESS; }

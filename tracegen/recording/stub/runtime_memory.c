@@ -1,14 +1,18 @@
 /* The runtime interface, libcudart: memory and copies. */
 
+#include "graphs.h"
 #include "runtime.h"
 
 #include <stdlib.h>
 
 API(cudaMalloc, void **pointer, size_t bytes) { return done(pointer ? allocate(pointer, bytes, DEVICE_MEMORY) : INVALID_VALUE); }
-API(cudaMallocAsync, void **pointer, size_t bytes, void *stream) { return (void)stream, cudaMalloc(pointer, bytes); }
+API(cudaMallocAsync, void **pointer, size_t bytes, void *stream) {
+  int result = cudaMalloc(pointer, bytes);
+  return result || !captured_graph(stream) ? result : keep_memory(*pointer);
+}
 SAME(cudaMallocAsync, cudaMallocAsync_ptsz)
 API(cudaMallocFromPoolAsync, void **pointer, size_t bytes, void *pool, void *stream) {
-  return (void)pool, (void)stream, cudaMalloc(pointer, bytes);
+  return (void)pool, cudaMallocAsync(pointer, bytes, stream);
 }
 API(cudaMallocManaged, void **pointer, size_t bytes, unsigned flags) {
   return (void)flags, done(allocate(pointer, bytes, MANAGED_MEMORY));
@@ -16,7 +20,9 @@ API(cudaMallocManaged, void **pointer, size_t bytes, unsigned flags) {
 API(cudaMallocHost, void **pointer, size_t bytes) { return done(allocate(pointer, bytes, HOST_MEMORY)); }
 API(cudaHostAlloc, void **pointer, size_t bytes, unsigned flags) { return (void)flags, cudaMallocHost(pointer, bytes); }
 API(cudaFree, void *pointer) { return done(release(pointer)); }
-API(cudaFreeAsync, void *pointer, void *stream) { return (void)stream, cudaFree(pointer); }
+API(cudaFreeAsync, void *pointer, void *stream) {
+  return captured_graph(stream) ? SUCCESS : cudaFree(pointer); /* memory of a graph is allocated once, and stays */
+}
 SAME(cudaFreeAsync, cudaFreeAsync_ptsz)
 SAME(cudaFree, cudaFreeHost)
 
@@ -26,15 +32,6 @@ API(cudaMallocPitch, void **pointer, size_t *pitch, size_t width, size_t height)
   *pitch = pitch_of(width);
   return cudaMalloc(pointer, *pitch * height);
 }
-
-typedef struct {
-  void *pointer;
-  size_t pitch, width, height;
-} Pitched;
-
-typedef struct {
-  size_t x, y, z;
-} Triple;
 
 API(cudaMalloc3D, Pitched *pitched, Triple extent) {
   *pitched = (Pitched){NULL, pitch_of(extent.x), extent.x, extent.y};
@@ -91,7 +88,7 @@ API(cudaMemcpy, void *to, const void *from, size_t bytes, int kind) { return (vo
 SAME(cudaMemcpy, cudaMemcpy_ptds)
 
 API(cudaMemcpyAsync, void *to, const void *from, size_t bytes, int kind, void *stream) {
-  return (void)kind, (void)stream, done(copy_memory(to, from, bytes));
+  return (void)kind, done(ON(stream, copy_memory(to, from, bytes)));
 }
 SAME(cudaMemcpyAsync, cudaMemcpyAsync_ptsz)
 
@@ -100,7 +97,7 @@ API(cudaMemcpyPeer, void *to, int to_device, const void *from, int from_device, 
 }
 
 API(cudaMemcpyPeerAsync, void *to, int to_device, const void *from, int from_device, size_t bytes, void *stream) {
-  return (void)to_device, (void)from_device, (void)stream, done(copy_memory(to, from, bytes));
+  return (void)to_device, (void)from_device, done(ON(stream, copy_memory(to, from, bytes)));
 }
 
 API(cudaMemcpy2D, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
@@ -109,44 +106,34 @@ API(cudaMemcpy2D, void *to, size_t to_pitch, const void *from, size_t from_pitch
 }
 API(cudaMemcpy2DAsync, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
     int kind, void *stream) {
-  return (void)stream, cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+  return ON(stream, cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind));
 }
-
-typedef struct {
-  void *from_array;
-  Triple from_position;
-  Pitched from;
-  void *to_array;
-  Triple to_position;
-  Pitched to;
-  Triple extent;
-  int kind;
-} Copy3D;
 
 static char *start(const Pitched *pitched, const Triple *position, size_t plane) {
   return (char *)pitched->pointer + position->x + pitched->pitch * (position->y + pitched->height * (position->z + plane));
 }
 
-API(cudaMemcpy3D, const Copy3D *copy) {
+int copy_box(const Copy3D *copy) {
   if (copy->from_array || copy->to_array) not_provided("cudaMemcpy3D (of a CUDA array)");
   int result = SUCCESS;
   for (size_t plane = 0; plane < copy->extent.z && !result; plane++)
     result = copy_rows(start(&copy->to, &copy->to_position, plane), copy->to.pitch,
                        start(&copy->from, &copy->from_position, plane), copy->from.pitch, copy->extent.x,
                        copy->extent.y);
-  return done(result);
+  return result;
 }
-API(cudaMemcpy3DAsync, const Copy3D *copy, void *stream) { return (void)stream, cudaMemcpy3D(copy); }
+API(cudaMemcpy3D, const Copy3D *copy) { return done(copy_box(copy)); }
+API(cudaMemcpy3DAsync, const Copy3D *copy, void *stream) { return ON(stream, cudaMemcpy3D(copy)); }
 
 API(cudaMemset, void *to, int value, size_t bytes) { return done(fill_memory(to, value, 1, bytes)); }
-API(cudaMemsetAsync, void *to, int value, size_t bytes, void *stream) { return (void)stream, cudaMemset(to, value, bytes); }
+API(cudaMemsetAsync, void *to, int value, size_t bytes, void *stream) { return ON(stream, cudaMemset(to, value, bytes)); }
 SAME(cudaMemset, cudaMemset_ptds)
 SAME(cudaMemsetAsync, cudaMemsetAsync_ptsz)
 API(cudaMemset2D, void *to, size_t pitch, int value, size_t width, size_t height) {
   return done(fill_rows(to, pitch, value, 1, width, height));
 }
 API(cudaMemset2DAsync, void *to, size_t pitch, int value, size_t width, size_t height, void *stream) {
-  return (void)stream, cudaMemset2D(to, pitch, value, width, height);
+  return ON(stream, cudaMemset2D(to, pitch, value, width, height));
 }
 API(cudaMemset3D, Pitched to, int value, Triple extent) {
   int result = SUCCESS;
