@@ -15,7 +15,7 @@ import numpy as np
 from tracegen.cuda import nvrtc
 from tracegen.cuda.ptx_cache import version_stamps
 from tracegen.cuda.source import Source, project_sources
-from tracegen.ptx.registers.ptxas import find_ptxas
+from tracegen.ptx.registers.ptxas import find_assemblers
 
 _FILE = re.compile(r"@([^,{}:]+)")
 """A file in the text of an argument: ``double@data.npy`` or ``@m.mtx:rows``."""
@@ -33,7 +33,7 @@ def describe_code(source: Source, includes: Sequence[str | Path], compiler: str)
         "headers": headers,
         "folders": [[str(folder), version_stamps(folder)] for folder in nvidia],
         "compiler": _describe_file(shutil.which("nvcc")) if library is None else list(library.version()),
-        "assembler": _describe_file(find_ptxas()),
+        "assemblers": [_describe_file(path) for path in find_assemblers()],
     }
 
 
