@@ -8,16 +8,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from rdmodel.answers.store import DEFAULT_LIMIT_BYTES, Answers
 from rdmodel.cli.kernel_parameters import refuse_repeated
 from rdmodel.cli.option_values import selected_gpu
 from rdmodel.cli.output import print_note
 from rdmodel.cli.progress_line import ProgressLine
 from rdmodel.errors import ConfigError
+from rdmodel.tiling.programs import open_answers
 from rdmodel.tiling.rank import all_tiles, rank_tiles
-
-ANSWER_BYTES = 1 << 14
-"""Approximate bytes of an estimate in the answers file, which must have room for those of all tiles."""
 
 
 def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
@@ -53,9 +50,8 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
     if arguments.objective != "time":
         with ProgressLine(lambda done, total: f"{source}: {done} of {total} codes compiled") as progress:
             program.compile(tiles, n_jobs=arguments.jobs, progress=progress)
-    limit = max(DEFAULT_LIMIT_BYTES, ANSWER_BYTES * len(tiles))
     with (
-        Answers(arguments.cache, limit=limit) if stores else nullcontext() as answers,
+        open_answers(arguments.cache, len(tiles)) if stores else nullcontext() as answers,
         ProgressLine(lambda done, total: f"{source}: {done} of {total} estimates") as progress,
     ):
         ranking = rank_tiles(

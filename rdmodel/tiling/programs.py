@@ -6,11 +6,12 @@ code, so that threads would wait for each other.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Protocol, runtime_checkable
 
-from rdmodel.answers.store import Answers
+from rdmodel.answers.store import DEFAULT_LIMIT_BYTES, Answers
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, RdmodelError
 from rdmodel.estimation.estimate import estimate
@@ -28,6 +29,9 @@ from rdmodel.trace import Trace
 
 ESTIMATE_TRANSACTIONS = 40_000
 """Transactions from which the misses of a tile are estimated; its time has a sample of its own."""
+
+ANSWER_BYTES = 1 << 15
+"""Most bytes that an estimate takes in an answers file, which must have room for those of all tiles."""
 
 TILES_PER_TASK = 8
 """Most tiles of the same code that one worker estimates in a row."""
@@ -48,6 +52,11 @@ class TileProgram(Protocol):
 
     def compile(self, tiles: Iterable[Tile], *, n_jobs: int = -1) -> int:
         """Compile the codes of tiles, so that no two processes compile the same one."""
+
+
+def open_answers(path: str | os.PathLike[str] | None, tiles: int) -> Answers:
+    """Open an answers file with room for so many tiles; None: the one in the user's cache folder."""
+    return Answers(path, limit=max(DEFAULT_LIMIT_BYTES, ANSWER_BYTES * tiles))
 
 
 class ProgramRanking:

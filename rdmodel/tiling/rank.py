@@ -22,7 +22,7 @@ from rdmodel.model.machine_options import complete_options
 from rdmodel.results.prediction import Prediction
 from rdmodel.tiling.halving import Candidate, SuccessiveHalving, rank_candidates
 from rdmodel.tiling.objectives import objective_named
-from rdmodel.tiling.programs import ProgramRanking, TileProgram
+from rdmodel.tiling.programs import ProgramRanking, TileProgram, open_answers
 from rdmodel.tiling.values import InfeasibleTile, Ranking, Tile
 
 Effort = Literal["quick", "exact"]
@@ -124,7 +124,11 @@ def rank_tiles(
     completed = complete_options(gpu, options)
     halving = SuccessiveHalving(gpu, aim, completed, seed, n_jobs, progress)
     if aim.times and effort == "quick" and isinstance(make_trace, TileProgram):
-        with nullcontext(answers) if answers is None or isinstance(answers, Answers) else Answers(answers) as cache:
+        with (
+            nullcontext(answers)
+            if answers is None or isinstance(answers, Answers)
+            else open_answers(answers, len(candidates))
+        ) as cache:
             ProgramRanking(make_trace, gpu, completed, seed, cache, progress).run(candidates, n_jobs)
     elif answers is not None:
         raise ConfigError("answers: only estimates of times of a program are stored: TiledProgram and objective='time'")

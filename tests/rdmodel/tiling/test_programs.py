@@ -130,6 +130,17 @@ def test_a_damaged_answer_is_estimated_again(tmp_path, estimated):
         assert plain(rank(answers)) == plain(whole)
 
 
+def test_an_answers_file_has_room_for_all_tiles(tmp_path):
+    program, tile = make_program(), {"ROWS": 1, "TX": 32}
+    [(_, answer)] = programs.estimate_tiles(program, [(0, tile)], rd.presets.gpu("a4000"), {}, 0)
+    path = tmp_path / "answers.sqlite"
+    with programs.open_answers(path, 1 << 16) as answers:
+        for number in range(64):
+            answers.put({"tile": number}, answer)
+        assert len(answers) == 64
+    assert path.stat().st_size < 64 * programs.ANSWER_BYTES
+
+
 def test_a_program_is_pickled_without_what_it_compiled():
     program = make_program()
     tile = {"ROWS": 1, "TX": 32}
