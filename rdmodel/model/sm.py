@@ -23,7 +23,7 @@ from rdmodel.model.random_draws import Draws
 from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from rdmodel.reuse.histogram import Histogram
 from rdmodel.trace import Trace
-from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, WarpStream
+from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, Chunk, WarpStream
 
 if TYPE_CHECKING:
     from rdmodel.model.sample_blocks import Stretch
@@ -43,7 +43,7 @@ class Sm:
     """One modelled SM: a core, and the blocks, instructions and random numbers that it requests.
 
     Instructions are prepared `chunk_instructions` at a time; their number does not change the result. With `origins`,
-    the core gets their pcs.
+    the core gets their pcs. An SM `beside` this one, with the same options and in the same thread, lends its buffer.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Sm:
         chunk_instructions: int = DEFAULT_CHUNK_INSTRUCTIONS,
         *,
         origins: bool = False,
+        beside: Sm | None = None,
     ) -> None:
         assert options.sigma is not None
         self.sm = sm
@@ -73,7 +74,12 @@ class Sm:
         self._streams: list[WarpStream | None] = [None] * core.warps
         self._fed = np.zeros(core.slots + core.warps, np.int64)
         self._stops = np.full(core.slots, FEEDS_PER_LOOK, np.int64)
-        self._chunk = make_chunk(gpu, options, chunk_instructions, barriers=obeys_barriers(options), pcs=origins)
+        barriers = obeys_barriers(options)
+        self._chunk: Chunk = (
+            make_chunk(gpu, options, chunk_instructions, barriers=barriers, pcs=origins)
+            if beside is None
+            else beside._chunk
+        )
         self._timer = timer
 
     def run(self, blocks: Iterator[int]) -> None:
