@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,8 @@ from rdmodel.cli.option_values import selected_gpu
 from rdmodel.cli.output import print_note
 from rdmodel.cli.progress_line import ProgressLine
 from rdmodel.errors import ConfigError
+from rdmodel.tiling.programs import open_answers
 from rdmodel.tiling.rank import all_tiles, rank_tiles
-from rdmodel.tiling.values import Tile
-from rdmodel.trace import Trace
 
 
 def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
@@ -46,18 +46,16 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
         max_instructions=arguments.max_instructions,
     )
     tiles = all_tiles(sizes, program.allows)
-    with ProgressLine(lambda done, total: f"{source}: {done} of {total} codes compiled") as progress:
-        program.compile(tiles, n_jobs=arguments.jobs, progress=progress)
-    notes: dict[str, None] = {}
-
-    def make_trace(tile: Tile) -> Trace:
-        trace = program(tile)
-        notes.update(dict.fromkeys(trace.notes))
-        return trace
-
-    with ProgressLine(lambda done, total: f"{source}: {done} of {total} estimates") as progress:
+    stores = arguments.objective == "time" and arguments.effort == "quick" and not arguments.no_cache
+    if arguments.objective != "time":
+        with ProgressLine(lambda done, total: f"{source}: {done} of {total} codes compiled") as progress:
+            program.compile(tiles, n_jobs=arguments.jobs, progress=progress)
+    with (
+        open_answers(arguments.cache, len(tiles)) if stores else nullcontext() as answers,
+        ProgressLine(lambda done, total: f"{source}: {done} of {total} estimates") as progress,
+    ):
         ranking = rank_tiles(
-            make_trace,
+            program,
             tiles,
             selected_gpu(arguments),
             objective=arguments.objective,
@@ -65,10 +63,13 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
             top=arguments.top,
             n_jobs=arguments.jobs,
             seed=arguments.seed,
+            answers=answers,
             progress=progress,
         )
-    for note in notes:
+    for note in ranking.notes:
         print_note(note)
+    if answers is not None and answers.trouble is not None:
+        print_note(answers.trouble)
     # Raises a `ConfigError` with the first reason if no tile can run.
     _ = ranking.best
     return ranking.to_dict()

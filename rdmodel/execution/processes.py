@@ -25,6 +25,9 @@ from rdmodel.trace import Columns, Trace, _truncation
 
 R = TypeVar("R")
 
+SINGLE_PROCESS_SECONDS = 1.0
+"""Seconds for which a process works alone before it starts workers: they take longer to start."""
+
 PARENT_POLL_SECONDS = 0.5
 """Seconds between two checks of a worker whether its parent process still exists."""
 

@@ -19,6 +19,7 @@ from rdmodel.structures._calendar cimport NEVER, Calendar
 from rdmodel.structures._index cimport Index
 from rdmodel.structures._lru cimport NONE, Link, Recency, recency_push, recency_remove, recency_touch
 from rdmodel.structures._memory cimport grow
+from rdmodel.trace._coalesce cimport ChunkBuffers, StreamBuffers
 
 # Results of `_run`: the reason why it stopped.
 cdef enum:
@@ -149,7 +150,7 @@ cdef class Core:
     cdef int64_t order                # of the next transaction
     # Warps and blocks.
     cdef Warp* warp                   # [slots x block_warps]
-    cdef int64_t slots, block_warps, warps
+    cdef readonly int64_t slots, block_warps, warps
     cdef int64_t* alive               # warps of the slot's block that are still running
     cdef int64_t* standing            # of those, the ones that stand at a barrier
     cdef uint8_t* state               # of block slots
@@ -209,10 +210,15 @@ cdef class Core:
     cdef bint log_lost                # a request was lost: out of memory
     # Counters of loads that do not look into the L1.
     cdef public int64_t bypassed_requests, bypassed_transactions, bypassed_sectors
+    # Seconds that reading chunks took.
+    cdef public double fed_seconds
     # Counters by origin, if `tallies`.
     cdef bint tallies
     cdef Origins origins
 
+    cpdef int run(self) except -1
+    cdef int _feed(self, int64_t warp, StreamBuffers stream, ChunkBuffers chunk) except -1
+    cdef int _put_chunk(self, int64_t warp, ChunkBuffers chunk, bint more) except -1
     cdef int _run(self) noexcept nogil            # runs until a request; a definition overrides it
     cdef int _add_lines(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil
     cdef int _add_flights(self) noexcept nogil

@@ -4,6 +4,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.trace._coalesce import ChunkBuffers
+
 DONE: int
 WANT_CHUNK: int
 WANT_LATENCIES: int
@@ -30,6 +32,10 @@ class Core:
     infinite: int
     logged: int
     sectored: bool
+    slots: int
+    block_warps: int
+    warps: int
+    fed_seconds: float
     tag_misses: int
     sector_misses: int
     store_requests: int
@@ -60,22 +66,11 @@ class Core:
     def put_latencies(self, draws: NDArray[np.int64] | array[int]) -> None: ...
     def latencies_left(self) -> int: ...
     def begin_block(self, slot: int) -> None: ...
-    def put_chunk(
-        self,
-        warp: int,
-        op: NDArray[np.uint8],
-        needs: NDArray[np.uint64],
-        gap: NDArray[np.int32],
-        count: NDArray[np.int32],
-        lines: NDArray[np.int64],
-        n: int,
-        used: int,
-        more: bool,
-        masks: NDArray[np.uint32] | None = None,
-        full: NDArray[np.uint32] | None = None,
-        pc: NDArray[np.int32] | None = None,
-    ) -> None: ...
-    def primed(self, warp: int) -> bool: ...
+    def put_chunk(self, warp: int, chunk: ChunkBuffers, more: bool) -> None: ...
+    def run_fed(
+        self, streams: list[Any], chunk: ChunkBuffers, fed: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> int: ...
+    def prime(self, slot: int, streams: list[Any], chunk: ChunkBuffers) -> None: ...
     def start_block(self, slot: int) -> None: ...
     def decline_block(self, slot: int) -> None: ...
     def take_log(

@@ -10,6 +10,7 @@ import numpy as np
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from rdmodel._tree cimport LineTable, stack_free, stack_init, table_free, table_init, table_intern_many
 from rdmodel.model._tally cimport (
@@ -150,7 +151,7 @@ cdef class Core:
         return self.latency.shape[0] - self.latency_at
 
     def begin_block(self, int64_t slot):
-        """Reset the warps of a block slot; next, `put_chunk` for each warp until it is `primed`, then `start_block`."""
+        """Reset the warps of a block slot; next, `prime` it, then `start_block`."""
         cdef int64_t i, first = slot * self.block_warps
         for i in range(self.block_warps):
             warp_begin(&self.warp[first + i], self.started * self.block_warps + i)
@@ -164,35 +165,34 @@ cdef class Core:
         self.state[slot] = CLOSED
         self.asking -= 1
 
-    def put_chunk(
-        self, int64_t warp, const uint8_t[::1] op, const uint64_t[::1] needs, const int32_t[::1] gap,
-        const int32_t[::1] count, const int64_t[::1] lines, int64_t n, int64_t used, bint more,
-        const uint32_t[::1] masks=None, const uint32_t[::1] full=None, const int32_t[::1] pc=None,
-    ):
-        """Append `n` instructions, which have `used` lines, to a warp's buffer; `more`: more may follow.
+    def put_chunk(self, int64_t warp, ChunkBuffers chunk not None, bint more):
+        """Append the instructions of a chunk to a warp's buffer; `more`: more may follow.
 
-        A sectored core gets the sectors of each line in `masks`, and in `full` (None: none) those that a store writes
-        in full. A core that tallies gets the `pc` of each instruction.
+        A sectored core reads the masks of sectors in the chunk, and a core that tallies its pcs.
         """
+        self._put_chunk(warp, chunk, more)
+
+    cdef int _put_chunk(self, int64_t warp, ChunkBuffers chunk, bint more) except -1:
         cdef Warp* w = &self.warp[warp]
         cdef int64_t* ids
-        cdef int64_t i
+        cdef int64_t i, n = chunk.n, used = chunk.used
         cdef bint failed
-        assert 0 <= n <= op.shape[0] and 0 <= used <= lines.shape[0]
-        assert not self.sectored or used <= masks.shape[0] and (full is None or used <= full.shape[0])
-        assert not self.tallies or n <= pc.shape[0]
+        assert 0 <= warp < self.warps
+        assert 0 <= n <= chunk._op.shape[0] and 0 <= used <= chunk._lines.shape[0]
+        assert not self.sectored or used <= chunk._masks.shape[0]
+        assert not self.tallies or n <= chunk._pc.shape[0]
         if warp_make_room(w, n, used, self.sectored, self.tallies) < 0:
             raise MemoryError
-        if self.tallies and n > 0 and origins_codes(&self.origins, &pc[0], n, w.codes + w.n) < 0:
+        if self.tallies and n > 0 and origins_codes(&self.origins, &chunk._pc[0], n, w.codes + w.n) < 0:
             raise MemoryError
         if n > 0:
-            warp_append(w, &op[0], &count[0], &needs[0], &gap[0], n)
+            warp_append(w, &chunk._op[0], &chunk._count[0], &chunk._needs[0], &chunk._gap[0], n)
         if used > 0:
             ids = w.ids + w.used
             with nogil:
                 failed = (
-                    table_intern_many(&self.table, &lines[0], used, ids) < 0
-                    or self._add_lines(&lines[0], used, ids) < 0
+                    table_intern_many(&self.table, &chunk._lines[0], used, ids) < 0
+                    or self._add_lines(&chunk._lines[0], used, ids) < 0
                 )
             if failed:
                 raise MemoryError
@@ -200,16 +200,57 @@ cdef class Core:
                 self.index_code.call.check()
             if self.sectored:
                 for i in range(used):
-                    w.masks[w.used + i] = masks[i]
-                if full is not None:
+                    w.masks[w.used + i] = chunk._masks[i]
+                if chunk._full.shape[0] > 0:
                     for i in range(used):
-                        w.masks[w.used + i] |= <uint64_t> full[i] << 32
+                        w.masks[w.used + i] |= <uint64_t> chunk._full[i] << 32
             w.used += used
         w.more = more
+        return 0
 
-    def primed(self, int64_t warp):
-        """Tell whether a warp's buffer shows how it begins: it has a load, or all instructions of the warp."""
-        return warp_primed(&self.warp[warp])
+    def run_fed(self, list streams not None, ChunkBuffers chunk not None, int64_t[::1] fed, const int64_t[::1] stops):
+        """Run on as `run` does, but serve requests for chunks from ``streams[warp]``; return DONE or another request.
+
+        ``fed[slot]`` counts these requests of the warps of a block slot. One at which it reaches ``stops[slot]`` is
+        returned and not served. ``fed[slots + warp]`` counts the requests of each warp.
+        """
+        cdef int code
+        cdef int64_t slot, warp
+        assert fed.shape[0] == self.slots + self.warps and stops.shape[0] == self.slots
+        while True:
+            code = self.run()
+            if code != C_CHUNK:
+                return code
+            warp = self.subject
+            slot = warp // self.block_warps
+            fed[slot] += 1
+            fed[self.slots + warp] += 1
+            if fed[slot] == stops[slot]:
+                return code
+            self._feed(warp, <StreamBuffers?> streams[warp], chunk)
+
+    def prime(self, int64_t slot, list streams not None, ChunkBuffers chunk not None):
+        """Read chunks from ``streams[warp]`` for each warp of a block slot until its buffer shows how it begins.
+
+        It does if it has a load, or all instructions of the warp.
+        """
+        cdef int64_t warp
+        cdef StreamBuffers stream
+        for warp in range(slot * self.block_warps, (slot + 1) * self.block_warps):
+            stream = <StreamBuffers?> streams[warp]
+            self._feed(warp, stream, chunk)
+            while not warp_primed(&self.warp[warp]):
+                self._feed(warp, stream, chunk)
+
+    cdef int _feed(self, int64_t warp, StreamBuffers stream, ChunkBuffers chunk) except -1:
+        """Read the next chunk of a warp, and count the seconds that this takes."""
+        cdef timespec before, after
+        cdef bint more
+        clock_gettime(CLOCK_MONOTONIC, &before)
+        more = stream.refill(chunk)
+        clock_gettime(CLOCK_MONOTONIC, &after)
+        self.fed_seconds += <double> (after.tv_sec - before.tv_sec) + 1e-9 * <double> (after.tv_nsec - before.tv_nsec)
+        return self._put_chunk(warp, chunk, more)
 
     def take_log(
         self, int64_t[::1] times, int64_t[::1] lines, uint32_t[::1] sectors, uint32_t[::1] full, uint8_t[::1] writes
@@ -265,7 +306,7 @@ cdef class Core:
 
     # ---- running
 
-    def run(self):
+    cpdef int run(self) except -1:
         """Run on; return DONE or a request, whose warp or slot is `subject`."""
         cdef int code
         with nogil:

@@ -91,7 +91,7 @@ def run_pilot(
     for number, some in enumerate(per_sm):
         core = make_core(gpu, options, resident, trace.launch.block_warps, False, bypasses_l1(gpu.l1, trace))
         sm = Sm(part, core, gpu, options, seed, number, RunMonitor(1, None).new_timer(), PILOT_CHUNK)
-        if times := _run_one(sm, iter(some), resident, trace.launch.block_warps, rows, seen):
+        if times := _run_one(sm, iter(some), trace.launch.block_warps, rows, seen):
             ends.append(times)
     if not ends:
         return Pilot(Spread(), tuple(map(tuple, seen)))
@@ -104,26 +104,56 @@ def run_pilot(
     return Pilot(Spread(between * scale, within * scale), tuple(map(tuple, seen)), knows_lives)
 
 
-def _run_one(
-    sm: Sm, ids: Iterator[int], resident: int, warps: int, rows: float, seen: list[list[NDArray[np.float64]]]
-) -> list[int]:
+def _run_one(sm: Sm, ids: Iterator[int], warps: int, rows: float, seen: list[list[NDArray[np.float64]]]) -> list[int]:
     """Run an SM to its end; return the times at which blocks end, and add to `seen` how far warps are apart."""
-    fed = np.zeros((resident, warps))
-    phase = [0] * resident
+    core, slots = sm.core, sm.core.slots
+    fed, stops = np.zeros(slots + core.warps, np.int64), np.zeros(slots, np.int64)
+    looks = _Looks(warps, rows)
     ends: list[int] = []
-    while (wanted := sm.core.run()) != DONE:
+    while (wanted := sm.advance(fed, stops)) != DONE:
         if wanted == WANT_BLOCK:
-            if sm.core.now:
-                ends.append(sm.core.now)
-            fed[sm.core.subject], phase[sm.core.subject] = PILOT_CHUNK / 2, 0
+            slot = core.subject
+            if core.now:
+                ends.append(core.now)
+            fed[slot], fed[slots + slot * warps : slots + (slot + 1) * warps] = 0, 0
+            stops[slot] = looks.next_chunk(0)
             sm.give_block(next(ids, None))
             continue
-        if wanted == WANT_CHUNK and rows >= MIN_ROWS_OF_LONG_WARPS:
-            slot, warp = divmod(sm.core.subject, warps)
-            fed[slot, warp] += PILOT_CHUNK
-            done = float(fed[slot].mean()) / rows
-            if (now := min(int(done * PHASES), PHASES - 1)) > phase[slot]:
-                phase[slot] = now
-                seen[now].append(fed[slot] / rows - done)
+        if wanted == WANT_CHUNK:
+            slot = core.subject // warps
+            chunks = fed.item(slot)
+            now, done = looks.phase(chunks), looks.done(chunks)
+            places = PILOT_CHUNK * (0.5 + fed[slots + slot * warps : slots + (slot + 1) * warps])
+            seen[now].append(np.asarray(places / rows - done, np.float64))
+            stops[slot] = looks.next_chunk(now)
         sm.serve(wanted)
     return ends
+
+
+class _Looks:
+    """The times at which a pilot looks at a block: when its warps have read so many chunks that a phase begins.
+
+    A block of `warps` warps has `rows` instructions per warp. The place of a warp in the chunk that it reads is taken
+    to be the middle.
+    """
+
+    def __init__(self, warps: int, rows: float) -> None:
+        self._warps, self._rows = warps, rows
+
+    def done(self, chunks: int) -> float:
+        """Return the share of a block that is done when its warps read their `chunks`-th chunk."""
+        return PILOT_CHUNK * (self._warps / 2 + chunks) / self._warps / self._rows
+
+    def phase(self, chunks: int) -> int:
+        """Return the phase in which a block is then."""
+        return min(int(self.done(chunks) * PHASES), PHASES - 1)
+
+    def next_chunk(self, phase: int) -> int:
+        """Return the number of chunks at which the first phase after `phase` begins; 0 if there is none."""
+        if phase >= PHASES - 1 or self._rows < MIN_ROWS_OF_LONG_WARPS:
+            return 0
+        begin = (phase + 1) / PHASES * self._rows
+        chunks = max(1, int((begin - PILOT_CHUNK / 2) * self._warps / PILOT_CHUNK) - 1)
+        while self.phase(chunks) <= phase:
+            chunks += 1
+        return chunks

@@ -83,7 +83,9 @@ class ModelRun:
 
     def _run_together(self, timer: PartTimer) -> PartResult:
         started = perf_counter()
-        sms = [self._sm(number, timer) for number, _ in self.dealt]
+        sms: list[Sm] = []
+        for number, _ in self.dealt:
+            sms.append(self._sm(number, timer, sms[0] if sms else None))
         cap = cap_blocks(self.trace.launch, self.options)
         queue = iter(range(self.blocks))
         if not self.options.l2:
@@ -94,7 +96,7 @@ class ModelRun:
         shared_l2.run_side_by_side(sms, supplies, cap, l2)
         return dataclasses.replace(self._part_result(sms, timer, started), l2=l2.prediction())
 
-    def _sm(self, number: int, timer: PartTimer) -> Sm:
+    def _sm(self, number: int, timer: PartTimer, beside: Sm | None = None) -> Sm:
         core = make_core(
             self.gpu,
             self.options,
@@ -105,7 +107,8 @@ class ModelRun:
         )
         if self.origins:
             begin_tally(core, self.trace.launch, self.gpu)
-        return Sm(self.trace, core, self.gpu, self.options, self.seed, number, timer, origins=self.origins)
+        machine = self.trace, core, self.gpu, self.options, self.seed
+        return Sm(*machine, number, timer, origins=self.origins, beside=beside)
 
     def _part_result(self, sms: Sequence[Sm], timer: PartTimer, started: float) -> PartResult:
         histograms = [sm.histogram() for sm in sms] if self.track else []

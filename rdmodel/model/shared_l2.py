@@ -53,6 +53,9 @@ class ModelledSm(Protocol):
     core: Core
     blocks_started: int
 
+    def advance(self) -> int:
+        """Run the core on until it requests something, perhaps other than instructions only; return the request."""
+
     def serve(self, wanted: int) -> None:
         """Serve a request of the core for instructions or random numbers."""
 
@@ -79,7 +82,8 @@ def run_side_by_side(
 
     def run_on(sm: ModelledSm) -> None:
         core = sm.core
-        wanted, now = core.run(), core.now
+        # `ended` counts the requests between which it is called.
+        wanted, now = core.run() if ended is not None else sm.advance(), core.now
         if wanted == WANT_LOG or core.logged >= LOGGED_REQUESTS_TO_TAKE:
             l2.take_log(sm.sm, core)
         # Requests for blocks are served after all other requests of the same time, which may lead to more of them.

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypass_table, bypasses_l1
@@ -22,7 +23,7 @@ from rdmodel.model.random_draws import Draws
 from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from rdmodel.reuse.histogram import Histogram
 from rdmodel.trace import Trace
-from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, WarpStream
+from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, Chunk, WarpStream
 
 if TYPE_CHECKING:
     from rdmodel.model.sample_blocks import Stretch
@@ -34,12 +35,15 @@ MAX_DRAWS_PER_BATCH = 4096
 FIRST_DRAWS_PER_BATCH = 512
 """Half the random numbers of the first batch: short runs need few. Each batch is twice as large as the last one."""
 
+FEEDS_PER_LOOK = 32
+"""Chunks of a block's warps that the core reads by itself before this module looks at progress and cancellation."""
+
 
 class Sm:
     """One modelled SM: a core, and the blocks, instructions and random numbers that it requests.
 
     Instructions are prepared `chunk_instructions` at a time; their number does not change the result. With `origins`,
-    the core gets their pcs.
+    the core gets their pcs. An SM `beside` this one, with the same options and in the same thread, lends its buffer.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Sm:
         chunk_instructions: int = DEFAULT_CHUNK_INSTRUCTIONS,
         *,
         origins: bool = False,
+        beside: Sm | None = None,
     ) -> None:
         assert options.sigma is not None
         self.sm = sm
@@ -66,11 +71,15 @@ class Sm:
         self._make_draws = partial(Draws, seed, sm, options.sigma)
         self._batch = FIRST_DRAWS_PER_BATCH
         self._latencies = np.empty(0, np.int64)
-        self._streams: dict[int, WarpStream] = {}
-        self._chunk = make_chunk(gpu, options, chunk_instructions, barriers=obeys_barriers(options), pcs=origins)
-        self._masks = self._chunk.masks if len(self._chunk.masks) else None
-        self._full = self._chunk.full if len(self._chunk.full) else None
-        self._pc = self._chunk.pc if origins else None
+        self._streams: list[WarpStream | None] = [None] * core.warps
+        self._fed = np.zeros(core.slots + core.warps, np.int64)
+        self._stops = np.full(core.slots, FEEDS_PER_LOOK, np.int64)
+        barriers = obeys_barriers(options)
+        self._chunk: Chunk = (
+            make_chunk(gpu, options, chunk_instructions, barriers=barriers, pcs=origins)
+            if beside is None
+            else beside._chunk
+        )
         self._timer = timer
 
     def run(self, blocks: Iterator[int]) -> None:
@@ -102,15 +111,26 @@ class Sm:
 
     def run_to_block(self) -> bool:
         """Run until a free slot requests a block, at the time ``core.now``; return False if the SM is done instead."""
-        while (wanted := self.core.run()) != DONE:
+        while (wanted := self.advance()) != DONE:
             if wanted == WANT_BLOCK:
                 return True
             self.serve(wanted)
         return False
 
+    def advance(self, fed: NDArray[np.int64] | None = None, stops: NDArray[np.int64] | None = None) -> int:
+        """Run the core on until it requests something else than instructions, or until ``stops`` of a slot are reached.
+
+        ``fed[slot]`` and ``fed[slots + warp]`` count the chunks that the core reads by itself (`Core.run_fed`).
+        """
+        fed, stops = self._fed if fed is None else fed, self._stops if stops is None else stops
+        wanted = self.core.run_fed(self._streams, self._chunk, fed, stops)
+        self._count_seconds()
+        return wanted
+
     def serve(self, wanted: int) -> None:
         """Serve a request of the core for instructions or random numbers."""
         if wanted == WANT_CHUNK:
+            self._fed[self.core.subject // self.core.block_warps] = 0
             self._feed(self.core.subject)
             return
         if wanted == WANT_CHOICES and isinstance(self.core, FastCore):
@@ -132,35 +152,28 @@ class Sm:
             self.core.decline_block(slot)
             return
         self.blocks_started += 1
+        self._timer.tick()
         streams = self._timer.open_block(self._trace, block, self._line, self._rule, self._request_bytes, self._bypass)
         self.core.begin_block(slot)
-        for warp, stream in enumerate(streams, slot * len(streams)):
-            self._streams[warp] = stream
-            self._feed(warp)
-            while not self.core.primed(warp):
-                self._feed(warp)
+        first = slot * len(streams)
+        self._streams[first : first + len(streams)] = streams
+        self.core.prime(slot, self._streams, self._chunk)
+        self._count_seconds()
         self.core.start_block(slot)
 
     def _feed(self, warp: int) -> None:
         self._timer.tick()
+        stream = self._streams[warp]
+        assert stream is not None
         started = perf_counter()
-        chunk = self._chunk
-        more = self._streams[warp].fill(chunk)
+        more = stream.fill(self._chunk)
         self._timer.trace_seconds += perf_counter() - started
-        self.core.put_chunk(
-            warp,
-            chunk.op,
-            chunk.needs,
-            chunk.gap,
-            chunk.count,
-            chunk.lines,
-            chunk.n,
-            chunk.used,
-            more,
-            self._masks,
-            self._full,
-            self._pc,
-        )
+        self.core.put_chunk(warp, self._chunk, more)
+
+    def _count_seconds(self) -> None:
+        """Count the seconds in which the core has read chunks."""
+        self._timer.trace_seconds += self.core.fed_seconds
+        self.core.fed_seconds = 0.0
 
     @cached_property
     def _draws(self) -> Draws:

@@ -31,11 +31,17 @@ def result_to_record(result: Prediction | Simulation, gpu: Mapping[str, Any]) ->
     return record
 
 
-def result_from_record(kind: type[R], record: Mapping[str, Any], gpu: Mapping[str, Any], trace: Trace) -> R | None:
-    """Return the result that `result_to_record` converted, or None if the record is not one of a result."""
+def result_from_record(
+    kind: type[R], record: Mapping[str, Any], gpu: Mapping[str, Any], trace: Trace | Mapping[str, Any]
+) -> R | None:
+    """Return the result that `result_to_record` converted, or None if the record is not one of a result.
+
+    `trace` is the trace of the result, or its description (`describe_trace`).
+    """
+    described = describe_trace(trace) if isinstance(trace, Trace) else trace
     try:
         for run in (record, *record.get("runs", ())):
-            run["config"]["trace"] = describe_trace(trace)
+            run["config"]["trace"] = deepcopy(described)
             if run["config"]["gpu"] is None:
                 run["config"]["gpu"] = deepcopy(gpu)
         return from_record(kind, record)

@@ -16,7 +16,7 @@ from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.checks import check_choice, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, RdmodelError, TraceError
-from rdmodel.execution.processes import count_workers, run_in_processes
+from rdmodel.execution.processes import SINGLE_PROCESS_SECONDS, count_workers, run_in_processes
 from rdmodel.execution.shipping import pack_trace
 from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU
@@ -37,9 +37,6 @@ from rdmodel.sweeps.values import Result, Sweep, SweepRow
 from rdmodel.trace import Trace
 from rdmodel.trace.caching import CachedTrace, MaterialisedTrace, fingerprint
 from rdmodel.trace.check import check_trace
-
-SINGLE_PROCESS_SECONDS = 1.0
-"""Seconds for which this process works alone."""
 
 PROCESS_STARTUP_SECONDS = 2.0
 """Approximate seconds that worker processes take to start; they must save more than that."""

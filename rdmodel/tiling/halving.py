@@ -53,7 +53,7 @@ class Candidate:
     """The `at`-th tile of a ranking, and its estimate so far.
 
     `rounds` is the number of completed rounds before the last estimate. `infeasible` is the reason why the tile cannot
-    run, `pruned` the reason why it was dropped, or None.
+    run, `pruned` the reason why it was dropped, or None. `notes` are sentences about its trace.
     """
 
     at: int
@@ -65,6 +65,7 @@ class Candidate:
     pruned: str | None = None
     value: Value | None = None
     prediction: Prediction | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def estimate(self) -> Value:
@@ -143,7 +144,7 @@ class SuccessiveHalving:
         if not isinstance(trace, Trace):
             tile = tile_text(candidate.tile)
             raise ConfigError(f"make_trace({tile}) returned {trace!r:.60}: must be a Trace or an AffineKernel")
-        candidate.trace = trace
+        candidate.trace, candidate.notes = trace, tuple(getattr(trace, "notes", ()))
 
     def _run(self, candidates: Sequence[Candidate], work: int | None) -> None:
         """Estimate tiles in parallel, each from `work` transactions (None: all of them)."""

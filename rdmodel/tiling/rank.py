@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Literal
 
 from rdmodel import presets
+from rdmodel.answers.store import Answers
 from rdmodel.common.checks import check_choice, check_flag, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
@@ -19,6 +22,7 @@ from rdmodel.model.machine_options import complete_options
 from rdmodel.results.prediction import Prediction
 from rdmodel.tiling.halving import Candidate, SuccessiveHalving, rank_candidates
 from rdmodel.tiling.objectives import objective_named
+from rdmodel.tiling.programs import ProgramRanking, TileProgram, open_answers
 from rdmodel.tiling.values import InfeasibleTile, Ranking, Tile
 
 Effort = Literal["quick", "exact"]
@@ -41,6 +45,7 @@ def rank_tiles(
     where: Callable[[Tile], bool] | None = None,
     n_jobs: int = -1,
     seed: int = 0,
+    answers: Answers | str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Ranking:
@@ -51,7 +56,9 @@ def rank_tiles(
     Parameters
     ----------
     make_trace
-        Called with a tile; returns a `Trace`, or an object with a method `trace` that does (an `AffineKernel`).
+        Called with a tile; returns a `Trace`, or an object with a method `trace` that does (an `AffineKernel`). With
+        the objective ``"time"``, the tiles of a program (`tracegen.cuda.TiledProgram`) are estimated one by one in
+        worker processes, which compile each distinct code once.
     tiles
         Any values, by convention mappings of names to sizes. A mapping of names to lists of sizes means all
         combinations.
@@ -70,9 +77,13 @@ def rank_tiles(
     where
         Called with a tile; those for which it is False are left out (None: all are ranked).
     n_jobs
-        Number of threads; -1 means one for each core. The result does not depend on it.
+        Number of threads, or of processes for the times of a program; -1 means one for each core. The result does not
+        depend on it.
     seed
         Seed of the estimates.
+    answers
+        A cache, or the path of its file, for the times of a program. Estimates that it contains are not made again;
+        others are stored as soon as they are finished, so that an interrupted ranking goes on where it stopped.
     progress
         Called with (estimates made, estimates planned so far). An exception that it raises ends the ranking.
     options
@@ -88,7 +99,8 @@ def rank_tiles(
     ------
     ConfigError
         For problems that concern all tiles: an unknown objective or option, no tile at all, a `make_trace` that returns
-        another type, an objective that is not a finite number. Exceptions of `make_trace`, `where` and `objective` are
+        another type, an objective that is not a finite number, `answers` for something else than times of a program.
+        Exceptions of `make_trace`, `where` and `objective` are
         passed on, except for an `RdmodelError` of `make_trace`, which makes its tile infeasible.
     """
     gpu = presets.gpu_or_default(gpu, [options.get("definition")])
@@ -109,8 +121,18 @@ def rank_tiles(
     started = perf_counter()
     candidates = [Candidate(at, tile) for at, tile in enumerate(all_tiles(tiles, where))]
     aim.check_gpu(gpu)
-    halving = SuccessiveHalving(gpu, aim, complete_options(gpu, options), seed, n_jobs, progress)
-    if effort == "exact":
+    completed = complete_options(gpu, options)
+    halving = SuccessiveHalving(gpu, aim, completed, seed, n_jobs, progress)
+    if aim.times and effort == "quick" and isinstance(make_trace, TileProgram):
+        with (
+            nullcontext(answers)
+            if answers is None or isinstance(answers, Answers)
+            else open_answers(answers, len(candidates))
+        ) as cache:
+            ProgramRanking(make_trace, gpu, completed, seed, cache, progress).run(candidates, n_jobs)
+    elif answers is not None:
+        raise ConfigError("answers: only estimates of times of a program are stored: TiledProgram and objective='time'")
+    elif effort == "exact":
         halving.run_exactly(candidates, make_trace)
     else:
         halving.run_rounds(candidates, make_trace, top)
@@ -129,6 +151,7 @@ def rank_tiles(
             if candidate.infeasible is not None
         ),
         seconds=perf_counter() - started,
+        notes=tuple(dict.fromkeys(note for candidate in candidates for note in candidate.notes)),
     )
 
 

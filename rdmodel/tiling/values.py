@@ -110,7 +110,7 @@ class Ranking(Presented):
 
     The ranking distinguishes the first `top` places. Tiles that were `pruned` follow those that were not; those that
     were pruned in a later round come first, and within a round the order is that of the values. `infeasible` are the
-    tiles that cannot run. `seconds` is the duration of the ranking.
+    tiles that cannot run. `seconds` is the duration of the ranking. `notes` are sentences about how traces were made.
     """
 
     kernel: str
@@ -122,6 +122,7 @@ class Ranking(Presented):
     tiles: tuple[RankedTile, ...]
     infeasible: tuple[InfeasibleTile, ...]
     seconds: float = field(compare=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def best(self) -> RankedTile:
@@ -177,6 +178,7 @@ class Ranking(Presented):
             "tiles": [tile.to_dict() for tile in self.tiles],
             "infeasible": [tile.to_dict() for tile in self.infeasible],
             "seconds": self.seconds,
+            "notes": list(self.notes),
         }
 
     def shown_rows(self) -> Iterator[dict[str, Any]]:

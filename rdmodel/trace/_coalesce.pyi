@@ -1,7 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace.columns import Columns, Segment
+from rdmodel.trace.columns import Columns, Program, Segment
+from rdmodel.trace.mapped_pages import Pages
 
 class ChunkBuffers:
     n: int
@@ -26,27 +27,21 @@ class SegmentBuffers:
     end: int
     def __init__(self, segment: Segment) -> None: ...
 
-def coalesce_segment(
-    segment: SegmentBuffers,
-    warp: int,
-    position: int,
-    rule: int,
-    line_bits: int,
-    request_bytes: int,
-    max_lines: int,
-    chunk: ChunkBuffers,
-    carry: int,
-    bypass: NDArray[np.uint8] | None = None,
-) -> tuple[int, int]: ...
-def coalesce_columns(
-    columns: Columns,
-    position: int,
-    end: int,
-    rule: int,
-    line_bits: int,
-    request_bytes: int,
-    max_lines: int,
-    chunk: ChunkBuffers,
-    carry: int,
-    bypass: NDArray[np.uint8] | None = None,
-) -> tuple[int, int]: ...
+class StreamBuffers:
+    def __init__(
+        self,
+        columns: Columns | None,
+        position: int,
+        end: int,
+        program: Program,
+        buffers: list[SegmentBuffers | None],
+        warp: int,
+        rule: int,
+        line_bits: int,
+        request_bytes: int,
+        max_lines: int,
+        pages: Pages | None,
+        rows_per_pass: int,
+        bypass: NDArray[np.uint8] | None,
+    ) -> None: ...
+    def fill(self, chunk: ChunkBuffers) -> bool: ...

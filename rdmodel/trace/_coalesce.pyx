@@ -188,33 +188,30 @@ cdef inline void append(
 
 
 cdef int64_t plan_body(
-    const int32_t[:] pc, const uint8_t[:] op, const uint8_t[:] space, const uint8_t[:] size, const int32_t[:] gap,
-    const uint8_t[:] loop_exit, const int64_t[:] step,
-    const uint64_t[:] needs, const uint32_t[:] mask, const int64_t[:, :] base, const uint8_t[:] cache_op,
-    int64_t rule, const Output* out, Planned* plan,
+    SegmentBuffers of, int64_t warp, int64_t rule, const Output* out, Planned* plan
 ) noexcept nogil:
     """Write one warp's loop body without dropped instructions to `plan`; return the number of entries, with barriers."""
-    cdef int64_t i, planned = 0, unit = <int64_t> 1 << (out.sector_bits if out.sectors else out.line_bits)
+    cdef int64_t i, hole, planned = 0, unit = <int64_t> 1 << (out.sector_bits if out.sectors else out.line_bits)
     cdef Planned* p
-    for i in range(op.shape[0]):
+    for i in range(of.op.shape[0]):
         p = &plan[planned]
-        p.barrier = vanishes(op[i], space[i], rule, out.barriers)
-        if mask[i] == 0 or p.barrier and op[i] != BARRIER:
+        p.barrier = vanishes(of.op[i], of.space[i], rule, out.barriers)
+        if of.mask[warp, i] == 0 or p.barrier and of.op[i] != BARRIER:
             continue
-        p.place, p.step, p.needs, p.gap, p.pc = i, step[i], needs[i], gap[i], pc[i]
-        p.size, p.space, p.mask, p.lanes = size[i], space[i], mask[i], <uint8_t> count_lanes(mask[i])
-        p.op, p.loop_exit = acts_as(op[i], space[i], rule), loop_exit[i]
-        p.past = goes_past(p.op, space[i], cache_op[i] if cache_op is not None else 0, out.bypass)
+        p.place, p.step, p.needs, p.gap, p.pc = i, of.step[i], of.needs[warp, i], of.gap[i], of.pc[i]
+        p.size, p.space, p.mask = of.size[i], of.space[i], of.mask[warp, i]
+        p.lanes = <uint8_t> count_lanes(p.mask)
+        p.op, p.loop_exit = acts_as(of.op[i], of.space[i], rule), of.loop_exit[i]
+        p.past = goes_past(p.op, of.space[i], of.cache_op[i] if of.cache_op is not None else 0, out.bypass)
         if p.past and out.flags == NULL:
             p.op = BYPASS
-        p.lines = wants_lines(op[i], space[i], rule)
-        p.width = group_lanes(size[i], out.request_bytes)
+        p.lines = wants_lines(of.op[i], of.space[i], rule)
+        p.width = group_lanes(of.size[i], out.request_bytes)
         p.runs.count = 0
         if p.lines:
             # A run of stores has no holes if it is to show which sectors are written in full.
-            find_runs(
-                base[i], p.mask, p.size, p.width, p.size if out.full != NULL and not is_load(p.op) else unit, &p.runs
-            )
+            hole = p.size if out.full != NULL and not is_load(p.op) else unit
+            find_runs(of.base[warp, i], p.mask, p.size, p.width, hole, &p.runs)
         planned += 1
     return planned
 
@@ -295,21 +292,6 @@ cdef class ChunkBuffers:
     barriers are kept under every rule.
     """
 
-    cdef uint8_t[::1] _op
-    cdef uint64_t[::1] _needs
-    cdef int32_t[::1] _gap
-    cdef int32_t[::1] _count
-    cdef int64_t[::1] _lines
-    cdef int32_t[::1] _pc
-    cdef uint8_t[::1] _lanes
-    cdef uint8_t[::1] _flags
-    cdef uint32_t[::1] _masks
-    cdef uint32_t[::1] _full
-    cdef int64_t _sector_bits
-    cdef bint _barriers
-    cdef public int64_t n
-    cdef public int64_t used
-
     def __init__(
         self, uint8_t[::1] op, uint64_t[::1] needs, int32_t[::1] gap, int32_t[::1] count, int64_t[::1] lines,
         int32_t[::1] pc, uint8_t[::1] lanes, uint8_t[::1] flags, uint32_t[::1] masks, uint32_t[::1] full,
@@ -321,47 +303,37 @@ cdef class ChunkBuffers:
         self._barriers = barriers
         self.n = self.used = 0
 
-    cdef inline bint _can_hold(self, int64_t max_lines) noexcept nogil:
-        """Return whether an empty chunk has room for one instruction of `max_lines` lines."""
-        return self._op.shape[0] > 0 and self._lines.shape[0] >= max_lines
 
-    cdef inline Output _output(
-        self, int64_t carry, int64_t max_lines, int64_t line_bits, int64_t request_bytes, const uint8_t[::1] bypass
-    ) noexcept nogil:
-        """Return pointers to the buffers; `_can_hold` must be true."""
-        cdef Output out = Output(
-            &self._op[0], &self._needs[0], &self._gap[0], &self._count[0], &self._lines[0], NULL, NULL, NULL, NULL,
-            NULL, NULL, line_bits, max(self._sector_bits, 0), request_bytes, self._sector_bits >= 0, self._barriers,
-            self.n, self.used, carry, self._op.shape[0], self._lines.shape[0] - max_lines,
-        )
-        if self._pc.shape[0] > 0:
-            out.pc = &self._pc[0]
-        if self._flags.shape[0] > 0:
-            out.lanes, out.flags = &self._lanes[0], &self._flags[0]
-        if self._masks.shape[0] > 0:
-            out.masks = &self._masks[0]
-        if self._full.shape[0] > 0:
-            out.full = &self._full[0]
-        if bypass is not None:
-            out.bypass = &bypass[0]
-        return out
+cdef inline bint can_hold(ChunkBuffers chunk, int64_t max_lines) noexcept nogil:
+    """Return whether an empty chunk has room for one instruction of `max_lines` lines."""
+    return chunk._op.shape[0] > 0 and chunk._lines.shape[0] >= max_lines
+
+
+cdef inline Output output_of(
+    ChunkBuffers chunk, int64_t carry, int64_t max_lines, int64_t line_bits, int64_t request_bytes,
+    const uint8_t[::1] bypass,
+) noexcept nogil:
+    """Return pointers to the buffers; `can_hold` must be true."""
+    cdef Output out = Output(
+        &chunk._op[0], &chunk._needs[0], &chunk._gap[0], &chunk._count[0], &chunk._lines[0], NULL, NULL, NULL, NULL,
+        NULL, NULL, line_bits, max(chunk._sector_bits, 0), request_bytes, chunk._sector_bits >= 0, chunk._barriers,
+        chunk.n, chunk.used, carry, chunk._op.shape[0], chunk._lines.shape[0] - max_lines,
+    )
+    if chunk._pc.shape[0] > 0:
+        out.pc = &chunk._pc[0]
+    if chunk._flags.shape[0] > 0:
+        out.lanes, out.flags = &chunk._lanes[0], &chunk._flags[0]
+    if chunk._masks.shape[0] > 0:
+        out.masks = &chunk._masks[0]
+    if chunk._full.shape[0] > 0:
+        out.full = &chunk._full[0]
+    if bypass is not None:
+        out.bypass = &bypass[0]
+    return out
 
 
 cdef class SegmentBuffers:
     """The columns of a `Segment`, opened once for all warps and chunks."""
-
-    cdef const int32_t[:] pc
-    cdef const uint8_t[:] op
-    cdef const uint8_t[:] space
-    cdef const uint8_t[:] size
-    cdef const int32_t[:] gap
-    cdef const uint8_t[:] loop_exit
-    cdef const int64_t[:] step
-    cdef const uint64_t[:, :] needs
-    cdef const uint32_t[:, :] mask
-    cdef const int64_t[:, :, :] base
-    cdef const uint8_t[:] cache_op
-    cdef readonly int64_t end         # instructions of a warp that executes all of them
 
     def __init__(self, segment):
         self.pc, self.op, self.space, self.size = segment.pc, segment.op, segment.space, segment.size
@@ -370,17 +342,17 @@ cdef class SegmentBuffers:
         self.end = self.op.shape[0] * <int64_t> segment.trips
 
 
-def coalesce_segment(
+cdef int64_t fill_from_segment(
     SegmentBuffers segment, int64_t warp, int64_t position, int64_t rule, int64_t line_bits, int64_t request_bytes,
-    int64_t max_lines, ChunkBuffers chunk, int64_t carry, const uint8_t[::1] bypass=None,
-):
+    int64_t max_lines, ChunkBuffers chunk, int64_t* carry, const uint8_t[::1] bypass,
+) noexcept:
     """Append one warp's instructions of a segment to `chunk`, from `position` (trip x body + instruction) on.
 
     Stops at the end of the segment, or when the chunk might not hold one more instruction, which has at most
-    `max_lines` lines. Returns (new position, carry). `carry` is the sum of the gaps of barriers; it goes to the next
-    instruction, because barriers that are dropped leave the time before them. A line has at most 32 sectors. `request_bytes`, a power
-    of two, are the bytes that a group of lanes may access. `bypass` tells by space and cache operator which loads do not
-    look into the L1: they become BYPASS; None: none.
+    `max_lines` lines. Returns the new position. `carry` is the sum of the gaps of barriers; it goes to the next
+    instruction, because barriers that are dropped leave the time before them. A line has at most 32 sectors.
+    `request_bytes`, a power of two, are the bytes that a group of lanes may access. `bypass` tells by space and cache
+    operator which loads do not look into the L1: they become BYPASS; None: none.
     """
     cdef const int32_t[:] pc = segment.pc
     cdef const uint8_t[:] op = segment.op
@@ -401,16 +373,11 @@ def coalesce_segment(
     for i in range(body):
         active |= mask[warp, i]
     if active == 0:
-        return end, carry
-    if not chunk._can_hold(max_lines):
-        return position, carry
-    out = chunk._output(carry, max_lines, line_bits, request_bytes, bypass)
+        return end
+    out = output_of(chunk, carry[0], max_lines, line_bits, request_bytes, bypass)
     with nogil:
         if body <= SHORT_BODY and trips > 1 and (out.masks == NULL or out.sectors):
-            planned = plan_body(
-                pc, op, space, size, gap, loop_exit, step, needs[warp], mask[warp], base[warp], cache_op, rule, &out,
-                plan,
-            )
+            planned = plan_body(segment, warp, rule, &out, plan)
             position = repeat_plan(plan, planned, body, trips, base[warp], position, &out)
         else:
             while position < end and has_room(&out):
@@ -427,15 +394,15 @@ def coalesce_segment(
                     pc[i], op[i], space[i], size[i], gap[i], leaves(loop_exit[i], trip == trips - 1),
                     needs[warp, i], active, cache_op[i] if cache_op is not None else 0, address, rule, &out,
                 )
-    chunk.n, chunk.used = out.n, out.used
-    return position, out.carry
+    chunk.n, chunk.used, carry[0] = out.n, out.used, out.carry
+    return position
 
 
-def coalesce_columns(
+cdef int64_t fill_from_columns(
     columns, int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t request_bytes,
-    int64_t max_lines, ChunkBuffers chunk, int64_t carry, const uint8_t[::1] bypass=None,
-):
-    """Append the instructions `position` to `end` of `Columns` to `chunk`; limits and result as `coalesce_segment`."""
+    int64_t max_lines, ChunkBuffers chunk, int64_t* carry, const uint8_t[::1] bypass,
+) except -1:
+    """Append the instructions `position` to `end` of `Columns` to `chunk`; limits and result as `fill_from_segment`."""
     cdef const int32_t[::1] pc = columns.pc
     cdef const uint8_t[::1] op = columns.op
     cdef const uint8_t[::1] space = columns.space
@@ -450,9 +417,7 @@ def coalesce_columns(
     cdef int64_t i, lane, at
     cdef int64_t[32] address
     cdef Output out
-    if not chunk._can_hold(max_lines):
-        return position, carry
-    out = chunk._output(carry, max_lines, line_bits, request_bytes, bypass)
+    out = output_of(chunk, carry[0], max_lines, line_bits, request_bytes, bypass)
     with nogil:
         while position < end and has_room(&out):
             i = position
@@ -469,5 +434,67 @@ def coalesce_columns(
                 pc[i], op[i], space[i], size[i], gap[i], loop_exit[i], needs[i], mask[i],
                 cache_op[i] if cache_op is not None else 0, address, rule, &out,
             )
-    chunk.n, chunk.used = out.n, out.used
-    return position, out.carry
+    chunk.n, chunk.used, carry[0] = out.n, out.used, out.carry
+    return position
+
+
+cdef class StreamBuffers:
+    """The instructions of one warp, coalesced chunk by chunk: of `columns` from `position` to `end`, or of a `program`.
+
+    A list of `buffers` has an entry for each segment of the program, None until the segment is read. Pages, if not
+    None, receive the ranges that were read of columns. `rows_per_pass` instructions of columns are read at a time.
+    """
+
+    def __init__(
+        self, columns, int64_t position, int64_t end, program, list buffers, int64_t warp, int64_t rule,
+        int64_t line_bits, int64_t request_bytes, int64_t max_lines, pages, int64_t rows_per_pass,
+        const uint8_t[::1] bypass,
+    ):
+        assert len(buffers) == len(program)
+        self.columns, self.position, self.end, self.pages = columns, position, end, pages
+        self.program, self.buffers, self.warp = program, buffers, warp
+        self.rule, self.line_bits, self.request_bytes, self.max_lines = rule, line_bits, request_bytes, max_lines
+        self.rows_per_pass = rows_per_pass
+        self.bypass = bypass
+        self.segment = self.carry = 0
+
+    def fill(self, ChunkBuffers chunk not None):
+        """Replace the content of `chunk` by the next instructions; return whether more may follow."""
+        return self.refill(chunk)
+
+    cdef bint refill(self, ChunkBuffers chunk) except -1:
+        cdef SegmentBuffers segment
+        if not can_hold(chunk, self.max_lines):
+            raise AssertionError("a chunk must hold at least one instruction")
+        chunk.n = chunk.used = 0
+        if self.columns is not None:
+            return self._refill_from_columns(chunk)
+        while self.segment < len(self.buffers):
+            opened = self.buffers[self.segment]
+            if opened is None:
+                opened = self.buffers[self.segment] = SegmentBuffers(self.program[self.segment])
+            segment = <SegmentBuffers?> opened
+            self.position = fill_from_segment(
+                segment, self.warp, self.position, self.rule, self.line_bits, self.request_bytes, self.max_lines,
+                chunk, &self.carry, self.bypass,
+            )
+            if self.position != segment.end:
+                return True
+            self.segment += 1
+            self.position = 0
+        return False
+
+    cdef bint _refill_from_columns(self, ChunkBuffers chunk) except -1:
+        cdef int64_t begun, stop
+        while self.position < self.end:
+            begun, stop = self.position, min(self.end, self.position + self.rows_per_pass)
+            self.position = fill_from_columns(
+                self.columns, begun, stop, self.rule, self.line_bits, self.request_bytes, self.max_lines, chunk,
+                &self.carry, self.bypass,
+            )
+            if self.pages is not None:
+                starts = self.columns.address_start
+                self.pages.read(begun, self.position, starts.item(begun), starts.item(self.position))
+            if self.position < stop:
+                return True
+        return False

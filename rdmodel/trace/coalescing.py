@@ -15,7 +15,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace._coalesce import ChunkBuffers, SegmentBuffers, coalesce_columns, coalesce_segment
+from rdmodel.trace._coalesce import ChunkBuffers, SegmentBuffers, StreamBuffers
 from rdmodel.trace.columns import Columns, Program
 from rdmodel.trace.launch import WARP
 from rdmodel.trace.mapped_pages import Pages
@@ -121,14 +121,18 @@ class Chunk(ChunkBuffers):
         )
 
 
-class WarpStream:
+class WarpStream(StreamBuffers):
     """The instructions of one warp, coalesced chunk by chunk, so that a long loop is never in memory as a whole.
+
+    `fill` replaces the content of a chunk by the next instructions, and returns whether more may follow.
 
     `pages`, if the columns are mapped from files, receive the ranges that were read. `request_bytes`, a power of two,
     are the bytes that a group of lanes may access. `bypass` has 1 for loads that do not look into the L1, at
     ``space * CACHE_OPS + cache_op``; None: all do. The warps of a block may share a list of `buffers`, with an entry
     for each segment, which is filled as segments are read.
     """
+
+    __slots__ = ()
 
     def __init__(
         self,
@@ -141,74 +145,15 @@ class WarpStream:
         bypass: NDArray[np.uint8] | None = None,
         buffers: list[SegmentBuffers | None] | None = None,
     ) -> None:
-        self._pages = pages
-        self._bypass = bypass
-        self._warp = warp
-        self._rule = int(rule)
-        self._line_bits = line.bit_length() - 1
-        self._request_bytes = request_bytes
-        self._max_lines = WARP * (16 // line + 2)
-        self._columns = source if isinstance(source, Columns) else None
-        self._segments: Program = () if isinstance(source, Columns) else source
-        own: list[SegmentBuffers | None] = [None] * len(self._segments)
-        self._buffers = own if buffers is None else buffers
-        self._segment = 0
-        self._carry = 0
-        self._position = 0 if self._columns is None else int(self._columns.warp_start[warp])
-
-    def fill(self, chunk: Chunk) -> bool:
-        """Replace the content of `chunk` by the next instructions; return whether more may follow."""
-        assert len(chunk.lines) >= self._max_lines, "a chunk must hold at least one instruction"
-        chunk.n = chunk.used = 0
-        if self._columns is not None:
-            return self._fill_from_columns(self._columns, chunk)
-        while self._segment < len(self._segments):
-            if (buffers := self._buffers[self._segment]) is None:
-                buffers = self._buffers[self._segment] = SegmentBuffers(self._segments[self._segment])
-            if not self._fill_from_segment(buffers, chunk):
-                return True
-            self._segment += 1
-            self._position = 0
-        return False
-
-    def _fill_from_columns(self, columns: Columns, chunk: Chunk) -> bool:
-        end = int(columns.warp_start[self._warp + 1])
-        while self._position < end:
-            begun, stop = self._position, min(end, self._position + ROWS_PER_PASS)
-            self._position, self._carry = coalesce_columns(
-                columns,
-                begun,
-                stop,
-                self._rule,
-                self._line_bits,
-                self._request_bytes,
-                self._max_lines,
-                chunk,
-                self._carry,
-                self._bypass,
-            )
-            if self._pages is not None:
-                lanes = columns.address_start.item(begun), columns.address_start.item(self._position)
-                self._pages.read(begun, self._position, *lanes)
-            if self._position < stop:
-                return True
-        return False
-
-    def _fill_from_segment(self, segment: SegmentBuffers, chunk: Chunk) -> bool:
-        """Return True if the segment is finished, False if the chunk is full."""
-        self._position, self._carry = coalesce_segment(
-            segment,
-            self._warp,
-            self._position,
-            self._rule,
-            self._line_bits,
-            self._request_bytes,
-            self._max_lines,
-            chunk,
-            self._carry,
-            self._bypass,
-        )
-        return self._position == segment.end
+        columns, program = (source, ()) if isinstance(source, Columns) else (None, source)
+        position, end = (0, 0) if columns is None else (int(columns.warp_start[at]) for at in (warp, warp + 1))
+        if buffers is None:
+            buffers = [None] * len(program)
+        bits, most = line.bit_length() - 1, WARP * (16 // line + 2)
+        super().__init__(
+            columns, position, end, program, buffers, warp, int(rule), bits, request_bytes, most, pages, ROWS_PER_PASS,
+            bypass,
+        )  # fmt: skip
 
 
 def open_block(

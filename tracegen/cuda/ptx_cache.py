@@ -41,7 +41,7 @@ def compilation_key(
 ) -> str:  # fmt: skip
     """Return the key of a compilation: a digest of the compiler's version, all texts, options and NVIDIA's headers."""
     parts: list[object] = [list(compiler), text, name, sorted(headers.items()), list(flags), list(instances)]
-    parts += [[str(folder), *_stamps(folder)] for folder in folders]
+    parts += [[str(folder), *version_stamps(folder)] for folder in folders]
     return hashlib.sha256(json.dumps([os.getcwd(), *parts]).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -79,7 +79,8 @@ def store(key: str, result: Compilation) -> None:
         _delete_oldest(folder)
 
 
-def _stamps(folder: Path) -> list[list[object]]:
+def version_stamps(folder: Path) -> list[list[object]]:
+    """Return name, size and time of the headers in a folder of NVIDIA that stand for all of its headers."""
     stamps: list[list[object]] = []
     for name in _VERSION_HEADERS:
         with suppress(OSError):

@@ -38,6 +38,8 @@ MAX_INSTRUCTIONS = 10**9
 class OrderedTrace(EmulatedTrace):
     """The trace of a kernel whose addresses or branches depend on data that the kernel itself may change.
 
+    One that only reads such data, from arrays to which it does not store, is an `EmulatedTrace`.
+
     All blocks of the grid are executed once, in ascending order, even blocks outside the trace. The trace of a block
     therefore does not depend on the order of the requests. Blocks of the trace are cached.
     """
@@ -73,7 +75,7 @@ class OrderedTrace(EmulatedTrace):
 
 def trace_of_launch(launched: EmulatedLaunch, title: str, blocks: Sequence[int] | None = None) -> EmulatedTrace:
     """Return the trace of a checked launch, with `title` as the name of its kernel."""
-    trace = (OrderedTrace if launched.data_dependent else EmulatedTrace)(launched, blocks)
+    trace = (OrderedTrace if launched.order_dependent else EmulatedTrace)(launched, blocks)
     trace.launch = dataclasses.replace(trace.launch, kernel=title)
     return trace
 

@@ -19,9 +19,13 @@ from tracegen.affine.expression import Expression
 from tracegen.cuda.compiler import Defines, compile_program
 from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, Session
 from tracegen.cuda.source import Source, read_source
+from tracegen.cuda.tile_questions import describe_code, describe_values
 from tracegen.cuda.variables import merge_variables, split_symbols
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 from tracegen.unrolling import DEFAULT_UNROLL, Unroll
+
+_LAST_SESSION = "_last_session"
+"""Name under which an object keeps the program that it compiled last: tiles may share their code."""
 
 _MAX_COMPILERS = 1024
 _OWN_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
@@ -93,30 +97,59 @@ class TiledProgram:
 
     def __call__(self, tile: Mapping[str, Any]) -> EmulatedTrace:
         """Return the trace of the launch for a tile; raises the errors of `trace`, and those of expressions."""
-        scope = self._scope(tile)
-        grid, block = ([evaluate_size(size, scope) for size in _dimensions(shape)] for shape in (self.grid, self.block))
+        grid, block, shared = self._shape(tile)
         args, symbols = split_symbols(self.args) if isinstance(self.args, Mapping) else (self.args, {})
-        session = Session(
-            self.source,
-            kernels=[self.kernel] if self.kernel else [],
-            defines=self._macros(tile),
-            includes=self.includes,
-            options=self.options,
-            architecture=self.architecture,
-            compiler=self.compiler,
-            base=self.base,
-            variables=merge_variables(self.variables or {}, symbols),
-        )
+        code = self.code(tile)
+        kept: tuple[Any, Session] | None = self.__dict__.get(_LAST_SESSION)
+        if kept is None or kept[0] != code:
+            session = Session(
+                self.source,
+                kernels=[self.kernel] if self.kernel else [],
+                defines=code,
+                includes=self.includes,
+                options=self.options,
+                architecture=self.architecture,
+                compiler=self.compiler,
+                base=self.base,
+                variables=merge_variables(self.variables or {}, symbols),
+            )
+            kept = self.__dict__[_LAST_SESSION] = code, session
+        session = kept[1]
         launch = session.prepare(
             self.kernel,
             grid,
             block,
             args,
-            shared=evaluate_size(self.shared, scope),
+            shared=shared,
             max_instructions=self.max_instructions,
             unroll=self.unroll,
         )
         return session.trace(launch, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the compiled program, which takes as long to unpickle as to make."""
+        return {name: value for name, value in self.__dict__.items() if name != _LAST_SESSION}
+
+    def code(self, tile: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the macros of a tile: tiles with equal ones share their code, and differ in their launches only."""
+        return tuple(self._macros(tile))
+
+    def question(self, tile: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return everything that determines the trace of a tile, as JSON; None if an argument cannot be told.
+
+        Texts and arrays are represented by digests, files of arguments by their sizes and times. Raises the errors of
+        expressions.
+        """
+        if self._program_question["arguments"] is None:
+            return None
+        grid, block, shared = self._shape(tile)
+        return {
+            **self._program_question,
+            "macros": list(self.code(tile)),
+            "grid": grid,
+            "block": block,
+            "shared": shared,
+        }
 
     def compile(self, tiles: Iterable[Mapping[str, Any]], *, n_jobs: int = -1, progress: Progress | None = None) -> int:
         """Compile the code of tiles into the cache on disk, each distinct code once, in parallel.
@@ -184,6 +217,26 @@ class TiledProgram:
         """The words of the source; None if the project's own headers may hold others."""
         text = self._read.text
         return None if _OWN_INCLUDE.search(text) else frozenset(_WORD.findall(text))
+
+    @cached_property
+    def _program_question(self) -> dict[str, Any]:
+        """The part of the question that all tiles share."""
+        return {
+            "code": describe_code(self._read, self.includes, self.compiler),
+            "kernel": self.kernel,
+            "options": list(self.options),
+            "architecture": self.architecture,
+            "base": self.base,
+            "max_instructions": self.max_instructions,
+            "unroll": self.unroll,
+            "arguments": describe_values([self.args, dict(self.variables or {})]),
+        }
+
+    def _shape(self, tile: Mapping[str, Any]) -> tuple[list[int], list[int], int]:
+        """Return grid, block and bytes of dynamic shared memory of the launch for a tile."""
+        scope = self._scope(tile)
+        grid, block = ([evaluate_size(size, scope) for size in _dimensions(shape)] for shape in (self.grid, self.block))
+        return grid, block, evaluate_size(self.shared, scope)
 
     def _scope(self, tile: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of names in expressions: the arguments that are whole numbers, and the sizes of a tile."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import rdmodel as rd
 from rdmodel import presets
 from rdmodel.gpu.carveout import fit_to_launch
-from rdmodel.gpu.device_properties import compute_capability
+from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.machine_options import complete_options
@@ -20,7 +19,6 @@ from rdmodel.timing.launch_time import LaunchParts, count_sampled_blocks, parts_
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.trace import RegisterUse, Trace, Work
 from rdmodel.trace.registers import ASSEMBLED
-from tracegen import cuda
 from validation.tuning.spaces import SPACES, Config
 
 
@@ -78,40 +76,41 @@ def predict(task: Task) -> Predicted:
 
 def _predict(task: Task) -> Predicted:
     space = SPACES[task.space]
-    gpu = presets.gpu(space.gpu)
-    config = read_config(task.config)
-    major, minor = compute_capability(gpu)
+    gpu, config = presets.gpu(space.gpu), read_config(task.config)
     found: list[LaunchParts] = []
     use: RegisterUse | None = None
     for length in space.lengths:
-        point = space.make(Path(task.sources), config, length)
-        ptx = cuda.compile(
-            point.source, defines=point.defines, includes=point.includes, architecture=f"sm_{major}{minor}"
-        )
-        kernel = _entry(ptx, point.kernel)
-        made = cuda.trace(ptx, kernel, point.grid, point.block, point.arguments, variables=point.variables)
-        # Addresses depend on arrays that these kernels do not write, so that blocks can be executed in any order.
-        trace: Trace = cuda.EmulatedTrace(made.launched)
+        trace: Trace = space.make(Path(task.sources), config, length)(config)
+        trace, now = with_registers(trace, gpu, "auto" if use is None else use.registers)
         if use is None:
-            trace, use = with_registers(trace, gpu)
-            assert use is not None
+            assert now is not None
+            use = now
             if use.source != ASSEMBLED:
                 raise rd.ConfigError("ptxas: not found; a wheel such as nvidia-cuda-nvcc has it")
-        else:
-            trace, _ = with_registers(trace, gpu, use.registers)
-        counted = count_sampled_blocks(trace, gpu)
-        resident = compute_occupancy(trace.launch, fit_to_launch(gpu, trace.launch)).blocks
-        traffic = sample_traffic(trace, gpu, counted.average, resident, complete_options(gpu, {}))
-        found.append(parts_of(trace, gpu, traffic, counted))
+        if len(space.lengths) == 1:  # the users' way, without a detour
+            return _predicted(task, rd.time(trace, gpu), use)
+        found.append(_parts(trace, gpu))
     assert use is not None
-    parts = found[0] if len(found) == 1 else extrapolate(found[0], found[1], space.lengths, space.whole)
-    time = time_from_parts(parts, gpu)
-    per_ms = gpu.clock * 1000
-    terms = json.dumps({name: round(cycles / per_ms, 4) for name, cycles in time.terms.items() if cycles > 0})
+    return _predicted(task, time_from_parts(extrapolate(found[0], found[1], space.lengths, space.whole), gpu), use)
+
+
+def _parts(trace: Trace, gpu: GPU) -> LaunchParts:
+    """Return the parts from which `rdmodel.time` computes the time of a launch whose blocks take long to make."""
+    counted = count_sampled_blocks(trace, gpu)
+    resident = compute_occupancy(trace.launch, fit_to_launch(gpu, trace.launch)).blocks
+    return parts_of(
+        trace, gpu, sample_traffic(trace, gpu, counted.average, resident, complete_options(gpu, {})), counted
+    )
+
+
+def _predicted(task: Task, time: rd.TimeEstimate, use: RegisterUse) -> Predicted:
+    """Return the row of a point from its time."""
+    per_ms = time.clock * 1000
+    terms = {name: round(cycles / per_ms, 4) for name, cycles in time.terms.items() if cycles > 0}
     return Predicted(
-        task.space, space.gpu, task.config, round(time.milliseconds, 5), time.bound, use.registers,
-        use.spill_loads,
-        time.resident_warps, time.limiter, round(parts.traffic.dram_bytes), round(parts.traffic.l2_bytes), terms,
+        task.space, time.gpu, task.config, round(time.milliseconds, 5), time.bound, use.registers, use.spill_loads,
+        time.resident_warps, time.limiter, round(time.traffic.dram_bytes), round(time.traffic.l2_bytes),
+        json.dumps(terms),
     )  # fmt: skip
 
 
@@ -145,8 +144,3 @@ def extrapolate(first: LaunchParts, second: LaunchParts, lengths: tuple[int, ...
         phases = [[Phase(*(value * whole / lengths[1] for value in each)) for each in some] for some in second.phases]
     passes = line(first.passes, second.passes)
     return replace(second, work=work, traffic=replace(second.traffic, **moved), passes=passes, phases=phases)
-
-
-def _entry(ptx: str, kernel: str) -> str:
-    names = re.findall(r"\.entry\s+(\w+)", ptx)
-    return next(str(name) for name in names if name == kernel or re.search(rf"\d{kernel}(?!\w*\d{kernel})", name))

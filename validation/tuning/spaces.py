@@ -1,44 +1,40 @@
-"""The tuning spaces: how a point of each is compiled and launched."""
+"""The tuning spaces, as programs whose tiles are the points (`tracegen.cuda.TiledProgram`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rdmodel import presets
+from rdmodel.gpu.device_properties import compute_capability
+from tracegen.cuda import TiledProgram
+
 Config = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One point, ready to be compiled and launched; `length` is the number of iterations of its long loop."""
-
-    source: str
-    kernel: str
-    defines: dict[str, int]
-    includes: tuple[Path, ...]
-    grid: tuple[int, int]
-    block: tuple[int, int]
-    arguments: Sequence[Any]
-    variables: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Space:
-    """A tuning space: the GPU that was measured, and the function that makes a point.
+    """A tuning space: the GPU that was measured, and the function that makes the program of a configuration.
 
-    A long loop is run for each of `lengths` iterations, and the time is extrapolated linearly to `whole` iterations;
-    (0,) if all are run.
+    The configuration chooses the source, and is a tile of the program. A long loop is run for each of `lengths`
+    iterations, and the time is extrapolated linearly to `whole` iterations; (0,) if all are run.
     """
 
     name: str
     gpu: str
-    make: Callable[[Path, Config, int], Point]
+    make: Callable[[Path, Config, int], TiledProgram]
     lengths: tuple[int, ...] = (0,)
     whole: int = 0
+
+    @property
+    def architecture(self) -> str:
+        """The architecture of the GPU, for the compiler."""
+        major, minor = compute_capability(presets.gpu(self.gpu))
+        return f"sm_{major}{minor}"
 
 
 # ---- 2-D convolution
@@ -71,23 +67,27 @@ def _without_shared_memory(source: str) -> str:
     return (source[:first] + source[end:]).replace(_SUM, _SUM_FROM_GLOBAL)
 
 
-def convolution(sources: Path, config: Config, _length: int) -> Point:
-    """Return a point of ``convolution_milo.cu``."""
+def convolution(sources: Path, config: Config, _length: int) -> TiledProgram:
+    """Return the program of ``convolution_milo.cu``."""
     source = (sources / "convolution_milo.cu").read_text()
     if not config["use_shmem"]:
         source = _without_shared_memory(source)
     width = IMAGE + FILTER - 1
-    x, y = config["block_size_x"] * config["tile_size_x"], config["block_size_y"] * config["tile_size_y"]
-    return Point(
+    return TiledProgram(
         source=source,
         kernel="convolution_kernel",
-        defines={name: value for name, value in config.items() if name not in ("use_shmem", "use_cmem")},
-        includes=(),
-        grid=(-(-IMAGE // x), -(-IMAGE // y)),
-        block=(config["block_size_x"], config["block_size_y"]),
-        arguments=[f"float[{IMAGE * IMAGE}]:zeros", f"float[{width * width}]:zeros", f"float[{FILTER**2}]:zeros"],
+        grid=_grid(f"{IMAGE}", f"{IMAGE}"),
+        block=("block_size_x", "block_size_y"),
+        args=[f"float[{IMAGE * IMAGE}]:zeros", f"float[{width * width}]:zeros", f"float[{FILTER**2}]:zeros"],
+        architecture=SPACES["convolution"].architecture,
         variables={"d_filter": np.zeros(33 * 33, np.float32)},
     )
+
+
+def _grid(width: str, height: str) -> tuple[str, str]:
+    """Return the grid that covers so many results with the tiles of all blocks."""
+    tiles = [f"block_size_{axis} * tile_size_{axis}" for axis in "xy"]
+    return f"({width} + {tiles[0]} - 1) // ({tiles[0]})", f"({height} + {tiles[1]} - 1) // ({tiles[1]})"
 
 
 # ---- Dedispersion
@@ -113,24 +113,20 @@ def shifts() -> np.ndarray[Any, np.dtype[np.float32]]:
     return found
 
 
-def dedispersion(sources: Path, config: Config, length: int) -> Point:
-    """Return a point of ``dedispersion.cu`` with `length` channels, spread evenly over all."""
+def dedispersion(sources: Path, _config: Config, length: int) -> TiledProgram:
+    """Return the program of ``dedispersion.cu`` with `length` channels, spread evenly over all."""
     source = (sources / "dedisp_milo" / "dedispersion.cu").read_text()
-    x, y = config["block_size_x"] * config["tile_size_x"], config["block_size_y"] * config["tile_size_y"]
-    bytes_in = length * (SAMPLES + MAX_SHIFT) + 64
-    return Point(
+    return TiledProgram(
         source=source.replace('#include "dedispersion.h"', _HEADER.format(channels=length)),
         kernel="dedispersion_kernel",
-        defines={name: value for name, value in config.items() if name != "block_size_z"},
-        includes=(),
-        grid=(-(-SAMPLES // x), -(-DMS // y)),
-        block=(config["block_size_x"], config["block_size_y"]),
-        arguments=[
-            f"uint8[{bytes_in}]:zeros",
+        grid=_grid(f"{SAMPLES}", f"{DMS}"),
+        block=("block_size_x", "block_size_y"),
+        args=[
+            f"uint8[{length * (SAMPLES + MAX_SHIFT) + 64}]:zeros",
             f"float[{DMS * SAMPLES}]:zeros",
             shifts()[:: CHANNELS // length][:length],
         ],
-        variables={},
+        architecture=SPACES["dedispersion"].architecture,
     )
 
 
@@ -140,23 +136,22 @@ MATRIX = 4096
 _PARTS = ("common", "xgemm_part1", "xgemm_part2", "xgemm_part3", "xgemm_part4")
 
 
-def gemm(sources: Path, config: Config, length: int) -> Point:
-    """Return a point of CLBlast's ``Xgemm``, whose sums have `length` terms."""
+def gemm(sources: Path, _config: Config, length: int) -> TiledProgram:
+    """Return the program of CLBlast's ``Xgemm``, whose sums have `length` terms."""
     folder = sources / "gemm_milo"
     text = '#include "cl_to_cuda.h"\n' + "".join((folder / f"{part}.opencl").read_text() for part in _PARTS)
-    return Point(
+    return TiledProgram(
         source=text,
         kernel="Xgemm",
-        defines=dict(config),
-        includes=(folder,),
-        grid=(MATRIX // config["MWG"], MATRIX // config["NWG"]),
-        block=(config["MDIMC"], config["NDIMC"]),
-        arguments=[
+        grid=(f"{MATRIX} // MWG", f"{MATRIX} // NWG"),
+        block=("MDIMC", "NDIMC"),
+        args=[
             *(MATRIX, MATRIX, length, 1.0, 1.0),
             *(f"float[{MATRIX * length}]:zeros", f"float[{MATRIX * length}]:zeros", f"float[{MATRIX * MATRIX}]:zeros"),
             *(0, 0),
         ],
-        variables={},
+        includes=(folder,),
+        architecture=SPACES["gemm"].architecture,
     )
 
 

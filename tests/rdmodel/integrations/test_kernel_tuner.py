@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
+import rdmodel as rd
 from rdmodel.errors import ConfigError
 from rdmodel.integrations import kernel_tuner
 from tests.support.rankings import SIX, SIZES, ranking
+from tracegen import cuda
+from tracegen.cuda import nvrtc
 
 
 def test_restrictions_take_a_configuration_in_every_form():
@@ -86,3 +90,77 @@ def test_kernel_tuner_takes_them_as_a_function_of_a_dict():
 
     found, _ = searchspace(SIZES, one)
     assert found == {(32, 32)}
+
+
+needs_nvrtc = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+
+SCALE = """
+__constant__ float factor[4];
+__global__ void scale(int n, float *x) {
+    for (int i = 0; i < ROWS; i++) {
+        int at = (blockIdx.x * ROWS + i) * block_size_x + threadIdx.x;
+        if (at < n) x[at] *= factor[i % 4] * kernel_tuner;
+    }
+}
+"""
+ARGUMENTS = [np.int32(5000), np.zeros(5000, np.float32)]
+
+
+@needs_nvrtc
+def test_the_program_of_a_tuning_run_has_its_launches_and_macros():
+    tune_params = {"block_size_x": [32, 64], "ROWS": [1, 3]}
+    made = kernel_tuner.program(
+        "scale", SCALE, 5000, ARGUMENTS, tune_params,
+        grid_div_x=["block_size_x", "ROWS"], cmem_args={"factor": np.ones(4, np.float32)},
+    )  # fmt: skip
+    for x, rows in itertools.product(*tune_params.values()):
+        trace = made({"block_size_x": x, "ROWS": rows})
+        by_hand = cuda.trace(
+            SCALE, "scale", -(-5000 // (x * rows)), x, ARGUMENTS,
+            defines={"block_size_x": x, "ROWS": rows, "kernel_tuner": 1}, variables={"factor": np.ones(4, np.float32)},
+        )  # fmt: skip
+        assert trace.launch == by_hand.launch
+        np.testing.assert_array_equal(trace.columns.addresses, by_hand.columns.addresses)
+    times = rd.rank_tiles(made, tune_params, "a4000", objective="time", top=1, n_jobs=1)
+    keep = kernel_tuner.restrictions(times, tune_params, top=1)
+    kept = [config for config in itertools.product(*tune_params.values()) if keep(*config)]
+    assert kept == [tuple(tile.tile.values()) for tile in times.tiles if tile.rank == 1]
+
+
+GRIDS = [
+    (4096, {}, {"block_size_x": 32}),
+    ((4096, 100), {}, {"block_size_x": 32, "block_size_y": 3}),
+    ((4096, 100), {"grid_div_x": ["block_size_x", "tile"], "grid_div_y": []}, {"block_size_x": 32, "tile": 3}),
+    (("tile * 1000", 7, 5), {"grid_div_z": "tile"}, {"block_size_y": 4, "tile": 3}),
+    (1000, {"grid_div_x": [7, "tile"]}, {"tile": 2}),
+    (1000, {"block_size_names": ["bx"]}, {"bx": 96}),
+]
+
+
+@pytest.mark.parametrize(("size", "options", "config"), GRIDS)
+def test_grids_and_blocks_are_those_of_kernel_tuner(size, options, config):
+    util = pytest.importorskip("kernel_tuner.util")
+    names = [*options.get("block_size_names", []), "block_size_x", "block_size_y", "block_size_z"]
+    names = names[:1] + names[-2:] if "block_size_names" in options else names
+    divisors = [options.get(f"grid_div_{axis}") for axis in "xyz"]
+    wanted = util.get_grid_dimensions(util.get_problem_size(size, config), config, divisors, names)
+    made = kernel_tuner.program(
+        "k", "void f() {}", size, [], {name: [value] for name, value in config.items()}, **options
+    )
+    grid, block, _ = made._shape(config)
+    assert tuple(grid) == wanted
+    assert tuple(block) == util.get_thread_block_dimensions(config, names)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"problem_size": ()}, "problem_size=\\(\\): must be one to three expressions"),
+        ({"grid_div_y": [len]}, "grid_div_y: .*: must be a whole number or an expression"),
+        ({"grid": 3}, "grid: follows from the arguments of tune_kernel; leave it out"),
+    ],
+)
+def test_a_mistake_in_a_tuning_run_is_named(changes, named):
+    given = {"kernel_source": "void f() {}", "problem_size": 100, "arguments": [], "tune_params": {"T": [1]}}
+    with pytest.raises(ConfigError, match=named):
+        kernel_tuner.program("k", **{**given, **changes})

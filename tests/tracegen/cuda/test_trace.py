@@ -13,6 +13,7 @@ import rdmodel as rd
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from tracegen import cuda
 from tracegen.cuda import nvrtc, sources
+from tracegen.cuda.session import OrderedTrace
 
 pytestmark = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
 
@@ -221,3 +222,44 @@ def test_a_block_that_does_not_end_is_an_error():
     trace = cuda.trace(source, None, 1, 32, ["int[1]"], max_instructions=10_000)
     with pytest.raises(TraceError, match="max_instructions=10000"):
         trace.block(0)
+
+
+ORDERS = {
+    "gathers": ("y[i] = x[index[i]];", True, True),
+    "gathers from the array that it changes": ("x[i] = x[index[i] + 1];", True, True),
+    "changes its indices": ("index[i] = 0; y[i] = x[index[i + 1]];", True, False),
+    "branches on what it changes": ("if (y[i + 1] > 0) y[i] = x[i];", True, False),
+    "counts in an array of its own": ("atomicAdd(next, 1); y[i] = x[index[i]];", True, True),
+    "takes places from a counter": ("y[atomicAdd(next, 1)] = x[i];", True, False),
+    "stores through a loaded pointer": ("*pointers[i] = index[i]; y[i] = x[index[i]];", True, False),
+    "depends on no data": ("y[i] = x[i];", False, True),
+}
+"""Bodies of kernels: whether addresses or branches depend on data, and whether blocks may be executed in any order."""
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_blocks_are_executed_in_order_only_if_the_kernel_changes_what_decides(name):
+    body, dependent, any_order = ORDERS[name]
+    source = f"""__global__ void k(int *index, float *x, float *y, int *next, int **pointers) {{
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      {body}
+    }}"""
+    index = np.random.default_rng(0).integers(0, 200, 257).astype(np.int32)
+    arguments = {
+        "index": index, "x": np.ones(257, np.float32), "y": np.ones(257, np.float32), "next": np.zeros(1, np.int32),
+        "pointers": [np.zeros(4, np.int32)] * 256,
+    }  # fmt: skip
+
+    def trace():
+        return cuda.trace(source, None, 8, 32, arguments)
+
+    made = trace()
+    assert (made.launched.data_dependent, made.any_order) == (dependent, isinstance(made, OrderedTrace) or any_order)
+    assert isinstance(made, OrderedTrace) != any_order
+    forwards, backwards = trace(), trace()
+    ascending = [forwards.block(block) for block in range(8)]
+    for block in reversed(range(8)):
+        assert same(backwards.block(block), ascending[block])
+    if any_order:
+        ordered = OrderedTrace(made.launched)
+        assert all(same(ordered.block(block), ascending[block]) for block in range(8))

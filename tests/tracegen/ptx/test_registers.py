@@ -159,8 +159,10 @@ ptxas info    : Used 10 registers, 4096 bytes smem, 376 bytes cmem[0]
 """
 
 FAKE = """#!/bin/sh
-grep -q 'version 8.0' "$3" || {{ echo "fatal : Unsupported .version 9.9; current version is '8.0'"; exit 1; }}
+grep -q 'version {version}' "$3" ||
+    {{ echo "fatal : Unsupported .version 9.9; current version is '{version}'"; exit 1; }}
 grep -q 'target sm_{target}' "$3" || exit 1
+grep -q {only} "$3" || exit 1
 echo "ptxas info : Compiling entry function 'k' for '$2'" >&2
 echo "ptxas info : Used {registers} registers" >&2
 """
@@ -176,22 +178,24 @@ def test_messages_give_registers_and_spills():
 
 @pytest.fixture
 def assembler(tmp_path, monkeypatch):
-    """Return a function that installs a stand-in for the assembler, which knows PTX 8.0, in CUDA_HOME."""
+    """Return a function that installs a stand-in for the assembler, which knows one version of PTX."""
 
-    def install(registers: int, target: int = 80) -> None:
-        program = tmp_path / "bin" / "ptxas"
-        program.parent.mkdir(exist_ok=True)
-        program.write_text(FAKE.format(registers=registers, target=target))
+    def install(
+        registers: int, target: int = 80, version: str = "8.0", variable: str = "CUDA_HOME", only: str = "''"
+    ) -> None:
+        program = tmp_path / variable / "bin" / "ptxas"
+        program.parent.mkdir(exist_ok=True, parents=True)
+        program.write_text(FAKE.format(registers=registers, target=target, version=version, only=only))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+        monkeypatch.setenv(variable, str(tmp_path / variable))
 
     monkeypatch.setattr(ptxas.shutil, "which", lambda name: None)
     monkeypatch.setattr(ptxas, "_WHEELS", ())
     monkeypatch.setattr(ptxas, "_USUAL_PLACE", tmp_path / "absent")
-    ptxas.find_ptxas.cache_clear()
+    ptxas.find_assemblers.cache_clear()
     ptxas.assemble.cache_clear()
     yield install
-    ptxas.find_ptxas.cache_clear()
+    ptxas.find_assemblers.cache_clear()
     ptxas.assemble.cache_clear()
 
 
@@ -200,6 +204,20 @@ def test_an_assembler_that_is_older_than_the_code_is_asked_for_its_own_version(a
     trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
     assert trace.register_use((8, 0)) == RegisterUse(77, "ptxas")
     assert str(trace.register_use((8, 0))) == "77 registers per thread (ptxas)"
+
+
+def test_the_assembler_counts_that_knows_the_version_of_the_code(assembler):
+    assembler(77)
+    assembler(66, version="9.9", variable="CUDA_PATH")
+    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    assert trace.register_use((8, 0)) == RegisterUse(66, "ptxas")
+
+
+def test_an_assembler_that_rejects_the_code_is_passed_over(assembler):
+    assembler(66, version="9.9", only="'not in the code'")
+    assembler(77, variable="CUDA_PATH")
+    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    assert trace.register_use((8, 0)) == RegisterUse(77, "ptxas")
 
 
 def test_code_for_a_newer_gpu_is_assembled_for_an_older_one(assembler):

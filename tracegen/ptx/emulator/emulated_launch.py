@@ -47,7 +47,7 @@ from tracegen.ptx.lowering.pointers import global_targets
 from tracegen.ptx.lowering.poisoning import PoisonFlow
 from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, ParameterPart, encode_steps
 from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_slots
-from tracegen.ptx.lowering.slicing import depends_on_data, tainted_slots
+from tracegen.ptx.lowering.slicing import changes_own_data, depends_on_data, tainted_slots
 from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.registers.counting import count_registers
@@ -209,7 +209,7 @@ class EmulatedLaunch:
     """A checked launch, which executes one block at a time on the memory of its `LoadedModule`.
 
     `launch` describes it (PTX does not tell the registers per thread: 0). `data_dependent` tells whether addresses or
-    branches depend on the contents of global memory.
+    branches depend on the contents of global memory, `order_dependent` whether the kernel may change these contents.
     """
 
     def __init__(
@@ -262,6 +262,7 @@ class EmulatedLaunch:
         reduced = reduce_slice(steps, values=False, targets=targets)
         decisive = reduced.members
         self.data_dependent = depends_on_data(steps, decisive)
+        self.order_dependent = changes_own_data(steps, decisive)
         if values:
             reduced = reduce_slice(steps, values=True, targets=targets)
         executed = reduced.members

@@ -28,7 +28,7 @@ class EmulatedTrace(Trace):
     @property
     def any_order(self) -> bool:
         """Whether the trace of a block is independent of the blocks requested before it."""
-        return not self.launched.data_dependent
+        return not self.launched.order_dependent
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -165,6 +165,19 @@ def depends_on_data(steps: Sequence[Step], members: set[int]) -> bool:
     )
 
 
+def changes_own_data(steps: Sequence[Step], members: set[int]) -> bool:
+    """Return whether a slice that reads global memory also writes there: a block may find what another has stored.
+
+    A slice holds the stores to every array that it may read, so that one without stores reads arrays that the kernel
+    leaves alone.
+    """
+    return depends_on_data(steps, members) and any(
+        (steps[i].op in WRITES and "GLOBAL" in spaces_of(steps[i]))
+        or (steps[i].op == "COPY_BULK" and "GLOBAL" in spaces_written_by_copy(steps[i]))
+        for i in members
+    )
+
+
 def tainted_slots(steps: Sequence[Step]) -> set[int]:
     """Return the slots that can depend on a recorded load or atomic."""
     readers: dict[int, list[Step]] = {}

@@ -39,9 +39,10 @@ class Assembled:
 
 
 @cache
-def find_ptxas() -> str | None:
-    """Return the path of the assembler: in PATH, in CUDA_HOME, in a wheel or in the usual folder; None if absent."""
-    return next((str(path) for path in _candidates() if os.access(path, os.X_OK)), None)
+def find_assemblers() -> tuple[str, ...]:
+    """Return the paths of all assemblers: in PATH, in CUDA_HOME, in wheels and in the usual folder, without copies."""
+    found = {os.path.realpath(path): str(path) for path in _candidates() if os.access(path, os.X_OK)}
+    return tuple(found.values())
 
 
 def _candidates() -> Iterator[str | Path]:
@@ -61,21 +62,26 @@ def _candidates() -> Iterator[str | Path]:
 def assemble(ptx: str, architecture: int) -> dict[str, Assembled]:
     """Return what the assembler says of every kernel in a PTX text, for an architecture such as 80.
 
-    Empty if there is no assembler, or if it does not accept the text for this architecture. An assembler that is older
-    than the compiler gets the text with the latest version that it knows.
+    Empty if there is no assembler, or if none accepts the text for this architecture. The first one counts that knows
+    the version of the text. If all are older than the compiler, each gets the text with the latest version that it
+    knows.
     """
-    program = find_ptxas()
-    if program is None:
-        return {}
     target = _TARGET_LINE.search(ptx)
     suffix = target[3] if target and int(target[2]) == architecture else ""
     if target and int(target[2]) > architecture:
         ptx = _TARGET_LINE.sub(rf"\g<1>sm_{architecture}", ptx, count=1)
-    output = _run(program, ptx, f"sm_{architecture}{suffix}")
-    known = _VERSION.search(output)
-    if known:
-        output = _run(program, _VERSION_LINE.sub(rf"\g<1>{known[1]}", ptx, count=1), f"sm_{architecture}{suffix}")
-    return parse_messages(output)
+    older: list[tuple[str, str]] = []
+    for program in find_assemblers():
+        output = _run(program, ptx, f"sm_{architecture}{suffix}")
+        if known := _VERSION.search(output):
+            older.append((program, known[1]))
+        elif found := parse_messages(output):
+            return found
+    for program, version in older:
+        text = _VERSION_LINE.sub(rf"\g<1>{version}", ptx, count=1)
+        if found := parse_messages(_run(program, text, f"sm_{architecture}{suffix}")):
+            return found
+    return {}
 
 
 def parse_messages(output: str) -> dict[str, Assembled]:
