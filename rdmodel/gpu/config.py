@@ -20,6 +20,7 @@ from rdmodel.policies import IndexFunction, index_function
 from rdmodel.policies.index import index_to_dict
 
 CoreSched = Literal["lrr", "gto", "two-level", "old"]
+FirstScheduler = Literal["fair", "cycle"]
 T = TypeVar("T")
 
 
@@ -44,10 +45,11 @@ class CoreConfig:
 
     `schedulers` share the warps by slot. Each issues one instruction per cycle, from a warp that `sched` selects
     ("lrr": loose round-robin; "gto": greedy, then oldest; "two-level": round-robin within a group of `fetch_group`
-    warps; "old": oldest). `ldst_queue` memory instructions fit into the load/store unit. A transaction that hits
-    receives its data `hit_latency` cycles later. A warp that issues a non-memory instruction may issue again
-    `alu_latency` cycles later, as though each of these instructions needed the result of the one before it. With
-    `store_acks`, a block keeps its slot until the L2 has acknowledged its stores.
+    warps; "old": oldest). `first_scheduler` acts first in a cycle ("fair": the one after that which filled the
+    load/store unit last; "cycle": the next one in every cycle). `ldst_queue` memory instructions fit into the
+    load/store unit. A transaction that hits receives its data `hit_latency` cycles later. A warp that issues a
+    non-memory instruction may issue again `alu_latency` cycles later, as though each of these instructions needed the
+    result of the one before it. With `store_acks`, a block keeps its slot until the L2 has acknowledged its stores.
     """
 
     schedulers: int = 2
@@ -57,6 +59,7 @@ class CoreConfig:
     hit_latency: int = 20
     alu_latency: int = 1
     store_acks: bool = False
+    first_scheduler: FirstScheduler = "fair"
 
     def __post_init__(self) -> None:
         """Reject impossible numbers."""
@@ -67,6 +70,7 @@ class CoreConfig:
         check_int("hit_latency", self.hit_latency, 0)
         check_int("alu_latency", self.alu_latency, 1)
         check_flag("store_acks", self.store_acks)
+        check_choice("first_scheduler", self.first_scheduler, FirstScheduler)
 
 
 FIELDS_NOT_SIMULATED = ("name", "architecture", "latency", "paper_latency", "calibrated", "rates", "sources")
@@ -285,7 +289,7 @@ DEFAULTS_OMITTED = {
         "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "caches",
         "dlcm",
     ),
-    "core": ("alu_latency", "store_acks"),
+    "core": ("alu_latency", "store_acks", "first_scheduler"),
     "crossbar": ("packets",),
     "l2": ("sector", "fetch", "index", "partitions", "partition_latency", "dirty_ways"),
 }  # fmt: skip

@@ -26,6 +26,7 @@ NAME_KEYS = (
     "l1.stores",
     "l1.dlcm",
     "core.sched",
+    "core.first_scheduler",
     "l2.index",
     "crossbar.packets",
     "l1.index.function",

@@ -30,6 +30,7 @@ cdef class LoadStore(PartitionedNetwork):
     cdef int64_t schedulers, fetch_group, ldst_queue, hit_latency, max_lines
     cdef int sched
     cdef int64_t alu_latency
+    cdef bint first_by_cycle          # the scheduler that acts first follows from the cycle alone
     cdef int64_t tags                 # transactions that access the L1 in a cycle
     cdef bint stores_allocate
     cdef bint unusual                 # lines have sectors, or there may be loads that the L1 does not serve

@@ -41,6 +41,7 @@ cdef class LoadStore(PartitionedNetwork):
         self.ldst_queue = core["ldst_queue"]
         self.hit_latency = core["hit_latency"]
         self.alu_latency = core["alu_latency"]
+        self.first_by_cycle = core["first_by_cycle"]
         self.store_acks = core["store_acks"]
         self.fill = l1["fill"]
         self.miss_queue = l1["miss_queue"]

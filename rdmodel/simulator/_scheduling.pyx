@@ -173,7 +173,7 @@ cdef class Scheduling(Reordering):
     cdef int _issue(self, int64_t i, int64_t t) noexcept nogil:
         cdef Sm* sm = &self.sm[i]
         cdef Scheduler* s
-        cdef int64_t k, turn, place, first = sm.first_scheduler
+        cdef int64_t k, turn, place, first = t if self.first_by_cycle else sm.first_scheduler
         cdef uint64_t candidates
         if self.scoring and (sm.victims.stale or sm.victims.until <= t):
             self._rank(sm, t)

@@ -46,7 +46,7 @@ def make_machine(
         slots=slots,
         block_warps=block_warps,
         max_lines=WARP * (MAX_ACCESS_BYTES // gpu.l1.line + 2),
-        core={**_field_numbers(gpu.core, "sched"), "sched": get_args(CoreSched).index(options.sched)},
+        core={**_core_numbers(gpu), "sched": get_args(CoreSched).index(options.sched)},
         l1={**l1, **_l1_numbers(gpu), "may_bypass": bypasses},
         index=gpu.l1.index_code(),
         crossbar={**_field_numbers(gpu.crossbar, "packets"), "packet_bytes": packet_bytes(gpu)},
@@ -57,6 +57,11 @@ def make_machine(
         log=log,
         policies=machine_settings(options.policies),
     )
+
+
+def _core_numbers(gpu: GPU) -> dict[str, int]:
+    numbers = _field_numbers(gpu.core, "sched", "first_scheduler")
+    return {**numbers, "first_by_cycle": gpu.core.first_scheduler == "cycle"}
 
 
 def _l1_numbers(gpu: GPU) -> dict[str, int]:

@@ -61,6 +61,7 @@ def random_gpu(random, line=128, **parts):
             fetch_group=pick(1, 2, 3, 8),
             ldst_queue=pick(1, 1, 2, 4),
             hit_latency=pick(0, 1, 5, 20),
+            first_scheduler=pick("fair", "fair", "cycle"),
         ),
         crossbar=CrossbarConfig(clock=pick(700, 1400, 500, 1000), width=pick(32, 8, 200), latency=pick(0, 1, 8)),
         l2=L2Config(

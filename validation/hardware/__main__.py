@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from validation.common.records import positive
+from validation.hardware import simulated
 from validation.hardware.report import heading, to_csv, to_json, to_markdown, write_record
 from validation.hardware.rows import Row, read_rows
 from validation.hardware.study import DEFINITIONS, Score, Settings, Source, score
@@ -48,6 +49,12 @@ def parse() -> argparse.Namespace:
         default=8,
         help="passes that represent corr.corr and covar.covar (default: 8), or 'all'",
     )
+    parser.add_argument(
+        "--simulator",
+        action="store_true",
+        help="simulate the rows on several machines (half an hour); takes --kernels, --jobs, --csv and --record",
+    )
+    parser.add_argument("--jobs", type=positive, default=1, help="with --simulator: processes (default: 1)")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--csv", action="store_true", help="print CSV")
     output.add_argument("--json", action="store_true", help="print JSON")
@@ -81,6 +88,11 @@ def run(rows: Sequence[Row], settings: Settings) -> list[Score]:
 def main() -> None:
     """Run the command."""
     options = parse()
+    if options.simulator:
+        if options.json:
+            sys.exit("--simulator prints Markdown or, with --csv, CSV; leave out --json")
+        simulated.compare(choose(options.kernels), options.jobs, record=options.record, as_csv=options.csv)
+        return
     settings = Settings(
         source=options.source,
         sms=1 if options.sms == "1" else "all",

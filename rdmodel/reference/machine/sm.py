@@ -178,9 +178,10 @@ class SM:
         return (mask,) if self._sectored else ()
 
     def _issue(self, now: int) -> None:
-        """S4: let every scheduler issue from at most one warp, starting behind the one that filled the queue last."""
+        """S4: let every scheduler issue from at most one warp, in a circle that begins with `core.first_scheduler`."""
         self._throttle.before_issue(self.number, self._active())
-        count, first = len(self._schedulers), self._first_scheduler
+        count = len(self._schedulers)
+        first = now if self._core.first_scheduler == "cycle" else self._first_scheduler
         for turn in range(first, first + count):
             scheduler = turn % count
             room = len(self.ldst.queue) < self._core.ldst_queue

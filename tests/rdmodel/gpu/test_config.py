@@ -214,6 +214,7 @@ def test_latencies_are_finite_and_not_negative(changes, message):
         (CoreConfig, {"hit_latency": -1}, "hit_latency=-1: must be at least 0"),
         (CoreConfig, {"alu_latency": 0}, "alu_latency=0: must be at least 1"),
         (CoreConfig, {"store_acks": 1}, "store_acks=1: must be True or False"),
+        (CoreConfig, {"first_scheduler": "last"}, "unknown value for first_scheduler: 'last'"),
         (CrossbarConfig, {"clock": 0}, "clock=0: must be at least 1"),
         (CrossbarConfig, {"clock": 100_001}, "clock=100001: must be at most 100000"),
         (CrossbarConfig, {"width": 0}, "width=0: must be at least 1"),

@@ -230,6 +230,7 @@ def test_without_such_a_table_near_misses_come_from_all_keys():
         ("l1.unified", "0"), ("l1.carveouts", ""), ("l1.carveout", "auto"), ("l1.caches", "nc,local,global"),
         ("l2.sector", "none"), ("l2.fetch", "none"), ("l2.index", "linear"), ("l2.partitions", "1"),
         ("l2.partition_latency", "0"), ("core.alu_latency", "1"), ("core.store_acks", "false"),
+        ("core.first_scheduler", "fair"),
     ],
 )  # fmt: skip
 def test_every_key_that_is_omitted_at_its_default_accepts_it(key, text):

@@ -232,6 +232,7 @@ MACHINES = st.fixed_dictionaries(
         "core": st.builds(
             CoreConfig, schedulers=st.integers(1, 4), sched=st.sampled_from(["lrr", "gto", "two-level", "old"]),
             fetch_group=COUNTS, ldst_queue=COUNTS, hit_latency=COUNTS, alu_latency=COUNTS, store_acks=st.booleans(),
+            first_scheduler=st.sampled_from(["fair", "cycle"]),
         ),
         "crossbar": st.builds(CrossbarConfig, clock=st.integers(1, 100_000), width=COUNTS, latency=COUNTS),
         "l2": st.builds(L2Config, slices=COUNTS, mshrs=LIMITS, mshr_merge=LIMITS, queue=COUNTS, latency=COUNTS),
