@@ -39,7 +39,6 @@ def torch_on_cpu(gpu: GPU, capability: tuple[int, int]) -> Iterator[None]:
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         name = getattr(function, "__name__", "")
-        is_cuda: Any = torch.Tensor.is_cuda
         if name in ("cuda", "pin_memory"):
             return args[0]
         if function == is_cuda.__get__:
