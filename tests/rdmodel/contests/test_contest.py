@@ -185,7 +185,8 @@ def test_rows_and_dicts_have_every_run():
         result.simulations[0]["swl:best+pd:distance=3"].to_row()
     )
     plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-    assert plain["combinations"][1]["policies"] == [{"name": "swl", "warps": "best"}, {"name": "pd", "distance": 3}]
+    protection = {"name": "pd", "distance": 3, "counts": "set", "since": "use"}
+    assert plain["combinations"][1]["policies"] == [{"name": "swl", "warps": "best"}, protection]
     assert plain["combinations"][2] == {"name": "index:pric", "policies": [], "index": {"name": "pric"}}
     assert plain["geometric_mean"] == {name: result.geometric_mean(name) for name in result.names}
     assert list(plain["kernels"][0]["relative_ipc"]) == list(plain["kernels"][0]["simulations"]) == list(result.names)
