@@ -25,6 +25,12 @@ from rdmodel.trace import Columns, Trace, _truncation
 
 R = TypeVar("R")
 
+Place = tuple[str | None, str | None]
+"""The working folder of a process, and its folder of caches; None: unknown, and the user's."""
+
+CACHE_VARIABLE = "RDMODEL_CACHE"
+"""The environment variable that names a folder of caches (`rdmodel.answers`, `tracegen.cuda`)."""
+
 SINGLE_PROCESS_SECONDS = 1.0
 """Seconds for which a process works alone before it starts workers: they take longer to start."""
 
@@ -130,7 +136,8 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         while left:
             parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered", backend="loky", **prepare)
             with _ignoring_signals():
-                results = parallel(delayed(_run_numbered)(run, *numbered) for numbered in tuple(left.items()))
+                place = _current_place()
+                results = parallel(delayed(_run_numbered)(place, run, *numbered) for numbered in tuple(left.items()))
             try:
                 yield from _ending_quietly(results, left)
             except BrokenExecutor:
@@ -147,7 +154,24 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         ) from None
 
 
-def _run_numbered(run: Callable[..., R], number: int, arguments: tuple[Any, ...]) -> tuple[int, R]:
+def _current_place() -> Place:
+    """Return the folder and the cache folder in which this process works."""
+    try:
+        folder = os.getcwd()
+    except OSError:  # somebody has deleted it
+        folder = None
+    return folder, os.environ.get(CACHE_VARIABLE)
+
+
+def _run_numbered(place: Place, run: Callable[..., R], number: int, arguments: tuple[Any, ...]) -> tuple[int, R]:
+    """Call `run` where its caller works: joblib may have started this worker for an earlier call, elsewhere."""
+    folder, cache = place
+    if folder is not None:
+        os.chdir(folder)
+    if cache is None:
+        os.environ.pop(CACHE_VARIABLE, None)
+    else:
+        os.environ[CACHE_VARIABLE] = cache
     return number, run(*arguments)
 
 
