@@ -11,6 +11,7 @@ from validation.policies.khairy import KHAIRY, MACHINE, PART
 from validation.policies.measure import group
 
 CONFLICT, THRASHING, BOTH, LEVELS = "conflict", "thrashing", "both", "levels"
+FRONT = "khairy-front"
 CONTENDED = (CONFLICT, THRASHING, BOTH)
 WHO = {CONFLICT: "the conflict group", THRASHING: "the thrashing group", BOTH: "SYRK and GESUMMV"}
 OURS, CCWS, MRPB = "dwt-pric", "ccws", "mrpb:entries=32"
@@ -57,6 +58,23 @@ def sweep(counters: Counters) -> str:
     rows = [f"| {throttle} | {times:.2f} |" for throttle, times in throttled(counters).items()]
     head = "CCWS by its throttle: times as fast as the baseline, harmonic mean over all kernels with contention.\n"
     return "\n".join([head, "| throttle | times as fast |", "|---:|---:|", *rows])
+
+
+def second_opinion(counters: Counters) -> str:
+    """Return the table of policies on a machine whose load/store unit has the front of GPGPU-Sim 3."""
+    policies = (CCWS, MRPB, OURS)
+    lines = [
+        "Speed with the front of the load/store unit of GPGPU-Sim 3 (`core.ldst_queue=5`, `core.store_acks=true`),\n"
+        "and in brackets that of the preset: times as fast as the baseline of the same machine.\n",
+        f"| kernel | {' | '.join(policies)} |",
+        "|---|" + "---:|" * len(policies),
+    ]
+    for of in (CONFLICT, THRASHING, LEVELS):
+        columns = [zip(*(counters.faster(m, of, name) for m in (FRONT, MACHINE)), strict=True) for name in policies]
+        for kernel, *pairs in zip(group(of), *columns, strict=True):
+            cells = " | ".join(f"{front:.2f} [{plain:.2f}]" for front, plain in pairs)
+            lines.append(f"| {kernel} | {cells} |")
+    return "\n".join(lines)
 
 
 def against(counters: Counters, other: str, of: str, times: str, policies: str = OURS) -> Claim:

@@ -20,18 +20,23 @@ RESULTS = FOLDER / "RESULTS.md"
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper, the file name of its page, the functions of its claims by name, and that of a table of a sweep."""
+    """A paper, the file name of its page, the functions of its claims by name, and those of further tables."""
 
     title: str
     page: str
     claims: Mapping[str, Callable[[Counters], Claim]]
-    sweep: Callable[[Counters], str] | None = None
+    tables: Sequence[Callable[[Counters], str]] = ()
 
 
 PAPERS = (
-    Paper(khairy.KHAIRY, "RESULTS-khairy.md", {**khairy.CLAIMS, **khairy_others.CLAIMS}, khairy_others.sweep),
+    Paper(
+        khairy.KHAIRY,
+        "RESULTS-khairy.md",
+        {**khairy.CLAIMS, **khairy_others.CLAIMS},
+        (khairy_others.sweep, khairy_others.second_opinion),
+    ),
     Paper(wang.WANG, "RESULTS-wang.md", wang.CLAIMS),
-    Paper(jia.JIA, "RESULTS-jia.md", jia.CLAIMS, jia.queue_sweep),
+    Paper(jia.JIA, "RESULTS-jia.md", jia.CLAIMS, (jia.queue_sweep,)),
     Paper(koo_patterns.KOO, "RESULTS-koo.md", {**koo_patterns.CLAIMS, **koo.CLAIMS, **koo_compared.CLAIMS}),
 )
 
@@ -59,7 +64,8 @@ PAPER_HEAD = """\
 # {title}: claims about cache-management policies, in the simulator
 
 Written by `python -m validation.policies --record`; [all verdicts](RESULTS.md). "Times as fast" compares the cycles of
-a run with those of the same kernel on the same machine without policies (`none` in `results.csv`).
+a run with those of the same kernel on the same machine without policies (`none` in `results.csv`). Numbers and
+conditions behind "here" are ours, and so are the numbers of `abyp`, of which no paper has any.
 """
 
 
@@ -126,15 +132,14 @@ def pages(measurements: Iterable[Measurement], patterns: Sequence[Pattern]) -> d
     texts = {RESULTS: f"{HEAD}\n{overview(found)}"}
     for paper in PAPERS:
         table = to_markdown({name: found[name] for name in paper.claims})
-        texts[FOLDER / paper.page] = f"{PAPER_HEAD.format(title=paper.title)}\n{table}{_swept(paper, runs)}"
+        texts[FOLDER / paper.page] = f"{PAPER_HEAD.format(title=paper.title)}\n{table}{_further(paper, runs)}"
     return texts
 
 
-def _swept(paper: Paper, measurements: Iterable[Measurement]) -> str:
-    """Return the table of the sweep of a paper, with ranges over the variants; nothing if it has none."""
-    if paper.sweep is None:
-        return ""
-    return f"\n{with_ranges([paper.sweep(Counters(one, ())) for one in _variants(measurements)])}\n"
+def _further(paper: Paper, measurements: Iterable[Measurement]) -> str:
+    """Return the further tables of a paper, with ranges over the variants."""
+    counters = [Counters(one, ()) for one in _variants(measurements)]
+    return "".join(f"\n{with_ranges([table(one) for one in counters])}\n" for table in paper.tables)
 
 
 def differences(measurements: Iterable[Measurement], recorded: Iterable[Measurement]) -> list[str]:
