@@ -5,12 +5,13 @@ take for a point, both counted, beyond that in one process, for short points. Th
 points in one process, by that on two workers. A sweep begins in its own process, and goes on there if it is short; not
 so here, where the workers run all points. Every sweep runs once before the measurement, so that the workers have loaded
 their code.
-``python benchmarks/workers.py [--repeat R]``
+``python benchmarks/workers.py [--repeat R] [--json]``
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
@@ -86,23 +87,38 @@ def on_dask(trace: rd.Trace, grid: dict[str, Any], wanted: Sequence[rd.SweepRow]
             return median_seconds(lambda: sweep_seconds(trace, grid, -1, wanted), repeat)
 
 
-def main() -> None:
-    """Measure, and print two lines for each kind of worker."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--repeat", type=int, default=3)
-    repeat = parser.parse_args().repeat
-    print(f"medians of {repeat}; {available_cores()} cores")
+def measure(repeat: int) -> dict[str, float]:
+    """Return the numbers by their names."""
     short, long = (rd.sweep(t, GPU, n_jobs=1, **grid).rows for t, grid in ((SHORT, SHORT_GRID), (LONG, LONG_GRID)))
     one = median_seconds(lambda: sweep_seconds(SHORT, SHORT_GRID, 1, short), repeat)
-    other = on_dask(SHORT, SHORT_GRID, short, repeat)
-    points = len(short)
-    print(f"short points: {points}, {1000 * one / points:.2f} ms each in one process")
-    print(f"  overhead of a point on two Dask workers: {1000 * (WORKERS * other - one) / points:.2f} ms")
+    dask = on_dask(SHORT, SHORT_GRID, short, repeat)
+    found = {
+        f"{len(short)} short points in one process, ms each": 1000 * one / len(short),
+        "overhead of a point on two Dask workers, ms": 1000 * (WORKERS * dask - one) / len(short),
+    }
     one = median_seconds(lambda: sweep_seconds(LONG, LONG_GRID, 1, long), repeat)
-    print(f"long points: {len(long)}, {1000 * one / len(long):.1f} ms each in one process")
     own = median_seconds(lambda: sweep_seconds(LONG, LONG_GRID, WORKERS, long), repeat)
-    print(f"  times as fast with two own processes: {one / own:.2f}")
-    print(f"  times as fast on two Dask workers: {one / on_dask(LONG, LONG_GRID, long, repeat):.2f}")
+    return {
+        **found,
+        f"{len(long)} long points in one process, ms each": 1000 * one / len(long),
+        "times as fast with two own processes": one / own,
+        "times as fast on two Dask workers": one / on_dask(LONG, LONG_GRID, long, repeat),
+    }
+
+
+def main() -> None:
+    """Measure, and print a table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    measured = measure(options.repeat)
+    if options.json:
+        print(json.dumps({name: round(value, 3) for name, value in measured.items()}, indent=2))
+        return
+    print(f"medians of {options.repeat}; {available_cores()} cores")
+    for name, value in measured.items():
+        print(f"{name:55}{value:8.2f}")
 
 
 if __name__ == "__main__":

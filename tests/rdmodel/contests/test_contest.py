@@ -307,7 +307,7 @@ def test_a_process_that_is_ended_from_outside_is_told_in_one_line():
         ("swl:best", [SWL(warps="best")], None),
         ("index:pric", [], Pric()),
         ("swl:warps=2+pd:distance=16+index:pmod", [SWL(warps=2), PD(distance=16)], PMod()),
-        ("dwt-pric", [StreamingBypass(), POLICIES["dwt-cs"]()], Pric()),
+        ("dwt-pric", [StreamingBypass(mpki=62.5), POLICIES["dwt-cs"]()], Pric()),
         ("dwt-pric+mrpb:entries=inf,drain=longest", None, Pric()),
         ("streaming-bypass:threshold=5e-1+mrpb", [StreamingBypass(threshold=0.5), MRPB()], None),
         ("dwt-cs:mpki=1e+2+pd", [POLICIES["dwt-cs"](mpki=100.0), PD()], None),
