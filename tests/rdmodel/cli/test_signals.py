@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import signal
 import subprocess
@@ -10,9 +11,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rdmodel as rd
+from rdmodel.trace import Op
 
 STOPS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")]
 RDMODEL = [sys.executable, "-m", "rdmodel"]
@@ -137,3 +140,24 @@ def test_a_hang_up_of_the_terminal_ends_the_workers_of_a_sweep_as_well(tmp_path)
         out, err = outputs(command)
     assert (command.returncode, out) == (129, "")
     assert err.endswith("rdmodel: error: hung up\n")
+
+
+@pytest.mark.skipif(not hasattr(enum.EnumMeta, "__getattr__"), reason="this Python looks up members in C")
+@pytest.mark.parametrize("command", ["trace", "predict", "simulate", "info", "mrc", "locality"])
+def test_numpy_looks_up_no_attribute_of_an_enumeration_and_so_cannot_lose_an_interruption(
+    command, run, tmp_path, monkeypatch
+):
+    asked = []
+    look_up = enum.EnumMeta.__getattr__
+
+    def remember(cls, name):
+        if name.startswith("__array"):
+            asked.append((cls.__name__, name))
+        return look_up(cls, name)
+
+    monkeypatch.setattr(enum.EnumMeta, "__getattr__", remember)
+    options = {"trace": ["-o", str(tmp_path / "out")], "simulate": ["--sms", "1", "--blocks", "2"]}
+    assert run(command, "gemm", "--param", "NI=64", "--param", "NJ=64", *options.get(command, []))[0] == 0
+    assert asked == []
+    np.arange(2) == Op.LOAD  # noqa: B015 - NumPy asks the type of an operand that it does not know
+    assert asked != []
