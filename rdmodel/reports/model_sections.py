@@ -37,6 +37,14 @@ def indented(text: str) -> Element:
     return element("span", text, class_="in")
 
 
+def _memory_rows(kernel: KernelReport) -> list[tuple[Node, Node]]:
+    l1 = kernel.prediction.config["gpu"]["l1"]
+    if not l1.get("unified"):
+        return []
+    shared = f"{size_text(l1['unified'])} per SM, of which shared memory has {size_text(l1['carveout'])}"
+    return [("L1", f"{size_text(l1['size'])}: {shared}")]
+
+
 def launch_section(kernel: KernelReport, ident: str) -> Element:
     """Return the launch and its memory accesses."""
     summary = kernel.summary
@@ -47,6 +55,7 @@ def launch_section(kernel: KernelReport, ident: str) -> Element:
         ("grid", f"{shape_text(summary.grid)} blocks"),
         ("block", f"{shape_text(summary.block)} threads"),
         *([] if kernel.occupancy is None else [("occupancy", str(kernel.occupancy))]),
+        *_memory_rows(kernel),
         ("blocks in the counts below", f"{summary.blocks_held:,} of {summary.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in summary.instructions.items() if n),
         ("lane accesses", f"{summary.lane_accesses:,} ({summary.active_lanes:.1f} active lanes per instruction)"),
