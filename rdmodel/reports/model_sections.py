@@ -11,6 +11,7 @@ from rdmodel.reports import figures
 from rdmodel.reports.bars import draw_bars
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.markup import Node, details, element, html_table, paragraph
+from rdmodel.results.describe import describe_memory
 from rdmodel.results.prediction import L2Prediction, Prediction
 from rdmodel.reuse.histogram import by_powers
 from rdmodel.trace.work import work_rows
@@ -37,14 +38,6 @@ def indented(text: str) -> Element:
     return element("span", text, class_="in")
 
 
-def _memory_rows(kernel: KernelReport) -> list[tuple[Node, Node]]:
-    l1 = kernel.prediction.config["gpu"]["l1"]
-    if not l1.get("unified"):
-        return []
-    shared = f"{size_text(l1['unified'])} per SM, of which shared memory has {size_text(l1['carveout'])}"
-    return [("L1", f"{size_text(l1['size'])}: {shared}")]
-
-
 def launch_section(kernel: KernelReport, ident: str) -> Element:
     """Return the launch and its memory accesses."""
     summary = kernel.summary
@@ -55,7 +48,7 @@ def launch_section(kernel: KernelReport, ident: str) -> Element:
         ("grid", f"{shape_text(summary.grid)} blocks"),
         ("block", f"{shape_text(summary.block)} threads"),
         *([] if kernel.occupancy is None else [("occupancy", str(kernel.occupancy))]),
-        *_memory_rows(kernel),
+        *([("L1", division)] if (division := describe_memory(kernel.prediction.config["gpu"])) else []),
         ("blocks in the counts below", f"{summary.blocks_held:,} of {summary.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in summary.instructions.items() if n),
         ("lane accesses", f"{summary.lane_accesses:,} ({summary.active_lanes:.1f} active lanes per instruction)"),
