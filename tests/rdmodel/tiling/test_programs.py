@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
+import subprocess
+import sys
 
+import joblib
 import pytest
 
 import rdmodel as rd
 from rdmodel.answers.store import Answers
+from rdmodel.execution import processes
 from rdmodel.tiling import programs
+from tests.support.paths import ROOT
 from tracegen.cuda import TiledProgram, nvrtc, tiled_program
 
 pytestmark = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
@@ -21,6 +28,9 @@ __global__ void scale(int n, float* x) {
 SIZES = {"ROWS": [1, 2], "TX": [32, 64, 2048]}
 """Tiles of two codes; `TX` shapes the launch only, and no block has 2048 threads."""
 
+MANY = {"ROWS": list(range(1, 13)), "TX": [32]}
+"""Tiles with a code each."""
+
 
 def make_program(**changes):
     arguments = {"n": 4096, "x": "float[4096]"}
@@ -28,9 +38,9 @@ def make_program(**changes):
     return TiledProgram(**{**given, **changes})
 
 
-def rank(answers=None, program=None, **options):
+def rank(answers=None, program=None, sizes=SIZES, **options):
     options = {"n_jobs": 1, "objective": "time", **options}
-    return rd.rank_tiles(program or make_program(), SIZES, "a4000", answers=answers, **options)
+    return rd.rank_tiles(program or make_program(), sizes, "a4000", answers=answers, **options)
 
 
 @pytest.fixture
@@ -81,6 +91,55 @@ def test_an_interrupted_ranking_goes_on_where_it_stopped(tmp_path, estimated):
 def test_worker_processes_give_the_same_ranking(monkeypatch):
     monkeypatch.setattr(programs, "SINGLE_PROCESS_SECONDS", 0.0)
     assert plain(rank(n_jobs=2)) == plain(rank())
+
+
+@pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
+def test_the_workers_of_another_backend_give_the_same_ranking(monkeypatch, backend):
+    whole, sent = plain(rank()), []
+    run_elsewhere = processes._run_elsewhere
+
+    def counted(run, runs, n_jobs):
+        sent.extend(runs)
+        return run_elsewhere(run, runs, n_jobs)
+
+    monkeypatch.setattr(processes, "_run_elsewhere", counted)
+    monkeypatch.setattr(programs, "SINGLE_PROCESS_SECONDS", 0.0)
+    with joblib.parallel_config(backend=backend):
+        assert plain(rank(n_jobs=2)) == whole
+    assert len(sent) == 2, "tiles of one code go to one worker"
+
+
+SCRIPT = """
+import sys, time
+from rdmodel.tiling import programs
+from tests.rdmodel.tiling.test_programs import MANY, rank
+
+def tell(done, planned):
+    print(done, flush=True)
+    time.sleep(0.2 * (done > 2))
+
+programs.SINGLE_PROCESS_SECONDS = float(sys.argv[2])
+rank(sys.argv[1], sizes=MANY, n_jobs=2, progress=tell)
+"""
+
+
+@pytest.mark.parametrize("head_start", ["0", "1000"], ids=["workers", "one process"])
+def test_a_ranking_that_is_killed_goes_on_where_it_stopped(tmp_path, estimated, head_start):
+    path, environment = tmp_path / "answers.sqlite", {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", SCRIPT, str(path), head_start]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=ROOT) as script:
+        assert script.stdout is not None
+        while int(script.stdout.readline()) < 3:
+            pass
+        script.send_signal(signal.SIGKILL)
+    assert script.returncode == -signal.SIGKILL
+    with Answers(path) as answers:
+        stored = len(answers)
+    tiles = len(MANY["ROWS"])
+    assert 3 <= stored < tiles
+    again = rank(path, sizes=MANY)
+    assert len(estimated) == tiles - stored
+    assert plain(again) == plain(rank(sizes=MANY))
 
 
 def test_times_are_those_of_single_calls():
