@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar
@@ -106,9 +106,9 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
     """Yield the results of `run` for the arguments in `runs`, in order of completion, from `n_jobs` workers.
 
     -1 means one process for each core; 1 means this process only. An error that is thrown into the generator ends the
-    processes at once. The processes share the memory that this one may still take. A worker that was killed from
-    outside is replaced, and runs that are not finished run again. Raises `SimulationError` if a worker needs more than
-    its share, or if more than `WORKER_REPLACEMENTS` were killed.
+    processes at once. They work in the folder of this process, and share the memory that it may still take. A worker
+    that was killed from outside is replaced, and runs that are not finished run again. Raises `SimulationError` if a
+    worker needs more than its share, or if more than `WORKER_REPLACEMENTS` were killed.
 
     With another backend of joblib (`joblib.parallel_config`), its workers run the calls, and it decides about their
     memory and their end.
@@ -125,12 +125,13 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         run = partial(_run_within, room // (workers + 1), run)  # this process needs a share as well
     # A worker may start late, or get no run at all; it has to watch its parent all the same.
     prepare = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
+    folder = _folder() if workers > 1 else None
     left, killed = dict(enumerate(runs)), 0
     try:
         while left:
             parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered", backend="loky", **prepare)
             with _ignoring_signals():
-                results = parallel(delayed(_run_numbered)(run, *numbered) for numbered in tuple(left.items()))
+                results = parallel(delayed(_run_numbered)(run, folder, *numbered) for numbered in tuple(left.items()))
             try:
                 yield from _ending_quietly(results, left)
             except BrokenExecutor:
@@ -147,7 +148,19 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         ) from None
 
 
-def _run_numbered(run: Callable[..., R], number: int, arguments: tuple[Any, ...]) -> tuple[int, R]:
+def _folder() -> str | None:
+    """Return the folder of this process; None if it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def _run_numbered(run: Callable[..., R], folder: str | None, number: int, arguments: tuple[Any, ...]) -> tuple[int, R]:
+    # Paths may be relative, and joblib keeps workers that started when their parent was in another folder.
+    if folder is not None:
+        with suppress(OSError):
+            os.chdir(folder)
     return number, run(*arguments)
 
 

@@ -96,3 +96,13 @@ def test_workers_without_a_run_end_with_a_parent_that_is_killed():
         script.kill()
         script.communicate(timeout=60)
         assert time.monotonic() - begun < 30
+
+
+def test_workers_are_in_the_folder_of_their_parent_though_they_began_in_another(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        assert list(run_in_processes(os.getcwd, [()] * 3, 2)) == [str(folder)] * 3
+    folder.rmdir()
+    assert list(run_in_processes(abs, [(-1,)] * 3, 2)) == [1] * 3, "a folder that was removed does not matter"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import signal
 import subprocess
@@ -15,7 +14,6 @@ import rdmodel as rd
 from rdmodel.answers.store import Answers
 from rdmodel.execution import processes
 from rdmodel.tiling import programs
-from tests.support.paths import ROOT
 from tracegen.cuda import TiledProgram, nvrtc, tiled_program
 
 pytestmark = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
@@ -110,25 +108,29 @@ def test_the_workers_of_another_backend_give_the_same_ranking(monkeypatch, backe
 
 
 SCRIPT = """
-import sys, time
+import pickle, sys, time
+import rdmodel as rd
 from rdmodel.tiling import programs
-from tests.rdmodel.tiling.test_programs import MANY, rank
 
 def tell(done, planned):
     print(done, flush=True)
     time.sleep(0.2 * (done > 2))
 
 programs.SINGLE_PROCESS_SECONDS = float(sys.argv[2])
-rank(sys.argv[1], sizes=MANY, n_jobs=2, progress=tell)
+program, sizes = pickle.load(sys.stdin.buffer)
+rd.rank_tiles(program, sizes, "a4000", objective="time", answers=sys.argv[1], n_jobs=2, progress=tell)
 """
 
 
 @pytest.mark.parametrize("head_start", ["0", "1000"], ids=["workers", "one process"])
 def test_a_ranking_that_is_killed_goes_on_where_it_stopped(tmp_path, estimated, head_start):
-    path, environment = tmp_path / "answers.sqlite", {**os.environ, "PYTHONPATH": str(ROOT)}
+    path = tmp_path / "answers.sqlite"
     command = [sys.executable, "-c", SCRIPT, str(path), head_start]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=ROOT) as script:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as script:
+        assert script.stdin is not None
         assert script.stdout is not None
+        script.stdin.write(pickle.dumps((make_program(), MANY)))
+        script.stdin.close()
         while int(script.stdout.readline()) < 3:
             pass
         script.send_signal(signal.SIGKILL)
