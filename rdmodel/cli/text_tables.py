@@ -9,6 +9,7 @@ from typing import Any
 from rdmodel.cli.table_folding import fold_table, terminal_width
 from rdmodel.common.text import count, percent
 from rdmodel.errors import escape_unprintable
+from rdmodel.gpu.occupancy import Occupancy
 from rdmodel.results.describe import describe_memory
 
 BAR_CHARACTERS = 24
@@ -66,6 +67,11 @@ def format_blocks(blocks: int, config: Mapping[str, Any]) -> str:
     x, y, z = config["trace"]["grid"]
     first = config["options"]["blocks"]
     return f"{blocks:,} of {x * y * z:,} blocks" + (f", only the first {first:,} of the grid" if first else "")
+
+
+def format_occupancy(occupancy: Occupancy) -> str:
+    """Return a line with the resident blocks and warps of an SM, and the resource that limits them."""
+    return f"occupancy: {occupancy}"
 
 
 def format_carveout(config: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar
@@ -112,9 +112,9 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
     """Yield the results of `run` for the arguments in `runs`, in order of completion, from `n_jobs` workers.
 
     -1 means one process for each core; 1 means this process only. An error that is thrown into the generator ends the
-    processes at once. The processes share the memory that this one may still take. A worker that was killed from
-    outside is replaced, and runs that are not finished run again. Raises `SimulationError` if a worker needs more than
-    its share, or if more than `WORKER_REPLACEMENTS` were killed.
+    processes at once. They work in the folder of this process, and share the memory that it may still take. A worker
+    that was killed from outside is replaced, and runs that are not finished run again. Raises `SimulationError` if a
+    worker needs more than its share, or if more than `WORKER_REPLACEMENTS` were killed.
 
     With another backend of joblib (`joblib.parallel_config`), its workers run the calls, and it decides about their
     memory and their end.
@@ -167,7 +167,8 @@ def _run_numbered(place: Place, run: Callable[..., R], number: int, arguments: t
     """Call `run` where its caller works: joblib may have started this worker for an earlier call, elsewhere."""
     folder, cache = place
     if folder is not None:
-        os.chdir(folder)
+        with suppress(OSError):
+            os.chdir(folder)
     if cache is None:
         os.environ.pop(CACHE_VARIABLE, None)
     else:
