@@ -25,6 +25,7 @@ cdef class Admission(Plugins):
     cdef bint scoring                 # lost lines raise the scores of warps (ccws)
     cdef int64_t score_base, score_throttle
 
+    cdef void _end_patterns(self, Sm* sm, int64_t warp) noexcept nogil
     @cython.final
     cdef bint _in_flight(self, const Sm* sm, int64_t id) noexcept nogil
     @cython.final

@@ -16,7 +16,7 @@ from rdmodel.simulator._loadstore cimport (
 )
 from rdmodel.simulator._machine cimport BYPASSED, FAIL_LINE, FAILED, MISS, NO_MEMORY, WRITE, Sm
 from rdmodel.simulator._network cimport C_GO, C_MEMORY
-from rdmodel.simulator._patterns cimport STREAMING, patterns_protect, patterns_see
+from rdmodel.simulator._patterns cimport STREAMING, patterns_end, patterns_protect, patterns_see
 from rdmodel.simulator._period cimport Period
 from rdmodel.simulator._plugins cimport ADMITTING, Plugins
 from rdmodel.simulator._victims cimport victims_put, victims_raise, victims_take
@@ -178,7 +178,7 @@ cdef class Admission(Plugins):
             if cache_victim(&sm.cache, l.set, &victim):
                 if victim != NONE:
                     if sm.cache.line[victim].flags & DIRTY and ring_push(
-                        &sm.misses, Item(0, sm.cache.line[victim].line, victim, WRITE)
+                        &sm.misses, Item(0, sm.cache.line[victim].line, 0, WRITE | self.line_mask)
                     ) < 0:
                         return C_MEMORY
                     cache_drop(&sm.cache, victim)
@@ -251,3 +251,14 @@ cdef class Admission(Plugins):
                 # A stalled access may succeed now.
                 sm.retry = True
                 sm.wake[0] = min(sm.wake[0], self.now + 1)
+
+    cdef void _end_patterns(self, Sm* sm, int64_t warp) noexcept nogil:
+        """APCM: end the protection and the monitoring of a warp that has ended."""
+        if warp == sm.patterns.monitored:
+            patterns_end(&sm.patterns)
+        elif sm.patterns.guard[warp].number == NONE:
+            return
+        sm.patterns.guard[warp].number = NONE
+        # A stalled access may succeed now.
+        sm.retry = True
+        sm.wake[0] = min(sm.wake[0], self.now + 1)

@@ -18,7 +18,7 @@ from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED, A
 from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm, aligned_piece
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END, NEVER
 from rdmodel.simulator._network cimport REQUEST_BYTES as C_REQUEST_BYTES
-from rdmodel.simulator._patterns cimport patterns_end, patterns_init
+from rdmodel.simulator._patterns cimport patterns_init
 from rdmodel.simulator._period cimport period_end, period_over
 from rdmodel.simulator._release cimport slice_free, sm_free
 from rdmodel.simulator._victims cimport victims_begin
@@ -57,7 +57,7 @@ cdef class Machine(Inspection):
     cdef public int64_t last_end
     cdef public int64_t subject_sm, subject
     cdef int64_t resident             # blocks
-    cdef bint filling, any_wanted
+    cdef bint filling
     cdef bint periodic                # some policy looks back on periods
 
     cdef object index_code
@@ -323,7 +323,7 @@ cdef class Machine(Inspection):
         cdef int64_t i
         if self.periodic:
             if period_over(&self.sampling_period, self.now) and self.resident > 0:
-                self._sample_limits()
+                self._end_sampling_period()
             if period_over(&self.closing_period, self.now) and self.resident > 0:
                 self._open_or_close()
             if self.plugged and self.resident > 0:
@@ -359,7 +359,9 @@ cdef class Machine(Inspection):
             self.subject_sm = k % self.sms if self.filling else k // self.slots
             self.subject = k // self.sms if self.filling else k % self.slots
             b = &self.sm[self.subject_sm].slot[self.subject]
-            if not b.occupied and not b.closed:
+            if b.occupied or b.closed:
+                continue
+            if not self.limits_blocks or self._takes_block(&self.sm[self.subject_sm]):
                 return True
         return False
 
@@ -397,29 +399,13 @@ cdef class Machine(Inspection):
                 if self.plugged:
                     self._tell_warp(sm, i, False)
 
-    cdef void _end_patterns(self, Sm* sm, int64_t warp) noexcept nogil:
-        """APCM: end the protection and the monitoring of a warp that has ended."""
-        if warp == sm.patterns.monitored:
-            patterns_end(&sm.patterns)
-        elif sm.patterns.guard[warp].number == NONE:
-            return
-        sm.patterns.guard[warp].number = NONE
-        # A stalled access may succeed now.
-        sm.retry = True
-        sm.wake[0] = min(sm.wake[0], self.now + 1)
-
-    cdef void _open_barrier(self, Sm* sm, int64_t slot) noexcept nogil:
-        cdef int64_t i
-        sm.slot[slot].waiting = 0
-        for i in range(slot * self.block_warps, (slot + 1) * self.block_warps):
-            if sm.warp[i].alive:
-                sm.warp[i].at_barrier = False
-                self._stand(sm, i)
-
     # ---- an SM's cycle
 
     cdef int _sm_cycle(self, int64_t i, int64_t t) noexcept nogil:
         cdef Sm* sm = &self.sm[i]
+        cdef int64_t issued = sm.n.warp_instructions
+        if self.limits_blocks:
+            self._count_cycles(sm, t - 1)
         while sm.responses.size > 0 and ring_first(&sm.responses).time <= t:
             if self._fill(i, t, ring_pop(&sm.responses)) < 0:
                 return C_MEMORY
@@ -432,7 +418,11 @@ cdef class Machine(Inspection):
             return C_MEMORY
         while sm.resting.size > 0 and ring_first(&sm.resting).time <= t:
             self._end_rest(sm, ring_pop(&sm.resting).what)
-        if self._issue(i, t) < 0 or self._send(i, t) < 0:
+        if self._issue(i, t) < 0:
+            return C_MEMORY
+        if self.limits_blocks:
+            self._end_issue(sm, t, sm.n.warp_instructions > issued)
+        if self._send(i, t) < 0:
             return C_MEMORY
         sm.wake[0] = self._sm_wake(sm, t)
         if sm.check:
