@@ -176,7 +176,7 @@ cdef class Admission(Plugins):
             if cache_victim(&sm.cache, l.set, &victim):
                 if victim != NONE:
                     if sm.cache.line[victim].flags & DIRTY and ring_push(
-                        &sm.misses, Item(0, sm.cache.line[victim].line, victim, WRITE)
+                        &sm.misses, Item(0, sm.cache.line[victim].line, 0, WRITE | self.line_mask)
                     ) < 0:
                         return C_MEMORY
                     cache_drop(&sm.cache, victim)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rdmodel as rd
 from rdmodel.errors import ConfigError
-from rdmodel.policies import BypassAll, Linear
+from rdmodel.policies import BypassAll, Linear, StreamingBypass
 from rdmodel.reference.machine.messages import aligned_piece
 from tests.support.engine_checks import MEMORIES, MOSTLY_LOADS, SEEDS, check, check_trace, whole
 from tests.support.examples import examples
@@ -37,6 +37,15 @@ def test_policies_that_bypass_equal_the_reference(seed, sms, warps, memory):
     gpu = random_gpu(random, 128, **COALESCED, core={"store_acks": bool(random.integers(2))})
     blocks = random_blocks(random, 5, warps, Mix(**MIX, most=16, pool=tuple(range(16))))
     check(random, gpu, blocks, 2, sms, memory, (*random_policies(random), BypassAll())[:1])
+
+
+@examples(40)
+@given(SEEDS, st.integers(20, 150), st.integers(1, 4), MEMORIES)
+def test_closed_l1s_write_whole_lines_back(seed, period, warps, memory):
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(random, 128, **COALESCED)
+    blocks = random_blocks(random, 4, warps, Mix(**MIX, most=20, pool=tuple(range(16)), local=0.7, empty=0))
+    check(random, gpu, blocks, 2, 1, memory, (StreamingBypass(period=period, threshold=0.0, caches="l1"),))
 
 
 @examples(40)
