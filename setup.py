@@ -30,6 +30,7 @@ for package, names in {
         "_admission",
         "_sectored_loadstore",
         "_reorder",
+        "_residency",
         "_scheduling",
         "_inspection",
         "_engine",

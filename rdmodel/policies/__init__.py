@@ -17,6 +17,7 @@ _HOMES = {
     "rdmodel.policies.ccws": ("CCWS",),
     "rdmodel.policies.compiled": ("CompiledPolicy",),
     "rdmodel.policies.dwt_cs": ("DWTCS",),
+    "rdmodel.policies.dyncta": ("DYNCTA",),
     "rdmodel.policies.index": (
         "ADDRESS_BITS",
         "BXor",

@@ -21,6 +21,7 @@ from rdmodel.policies.bypass_on_stall import BypassOnStall
 from rdmodel.policies.ccws import CCWS
 from rdmodel.policies.compiled import CompiledPolicy, compiled_policy, library_of
 from rdmodel.policies.dwt_cs import DWTCS
+from rdmodel.policies.dyncta import DYNCTA
 from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction
 from rdmodel.policies.mrpb import MRPB
 from rdmodel.policies.pcal import PCAL
@@ -35,6 +36,7 @@ POLICIES: dict[str, type[Policy]] = {
         PCAL,
         DWTCS,
         CCWS,
+        DYNCTA,
         BypassAll,
         BypassOnStall,
         StreamingBypass,

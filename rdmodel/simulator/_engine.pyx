@@ -57,7 +57,7 @@ cdef class Machine(Inspection):
     cdef public int64_t last_end
     cdef public int64_t subject_sm, subject
     cdef int64_t resident             # blocks
-    cdef bint filling, any_wanted
+    cdef bint filling
     cdef bint periodic                # some policy looks back on periods
 
     cdef object index_code
@@ -358,7 +358,7 @@ cdef class Machine(Inspection):
         cdef int64_t i
         if self.periodic:
             if period_over(&self.sampling_period, self.now) and self.resident > 0:
-                self._sample_limits()
+                self._end_sampling_period()
             if period_over(&self.closing_period, self.now) and self.resident > 0:
                 self._open_or_close()
             if self.plugged and self.resident > 0:
@@ -394,7 +394,9 @@ cdef class Machine(Inspection):
             self.subject_sm = k % self.sms if self.filling else k // self.slots
             self.subject = k // self.sms if self.filling else k % self.slots
             b = &self.sm[self.subject_sm].slot[self.subject]
-            if not b.occupied and not b.closed:
+            if b.occupied or b.closed:
+                continue
+            if not self.limits_blocks or self._takes_block(&self.sm[self.subject_sm]):
                 return True
         return False
 
@@ -455,6 +457,9 @@ cdef class Machine(Inspection):
 
     cdef int _sm_cycle(self, int64_t i, int64_t t) noexcept nogil:
         cdef Sm* sm = &self.sm[i]
+        cdef int64_t issued = sm.n.warp_instructions
+        if self.limits_blocks:
+            self._count_cycles(sm, t - 1)
         while sm.responses.size > 0 and ring_first(&sm.responses).time <= t:
             if self._fill(i, t, ring_pop(&sm.responses)) < 0:
                 return C_MEMORY
@@ -467,7 +472,11 @@ cdef class Machine(Inspection):
             return C_MEMORY
         while sm.resting.size > 0 and ring_first(&sm.resting).time <= t:
             self._end_rest(sm, ring_pop(&sm.resting).what)
-        if self._issue(i, t) < 0 or self._send(i, t) < 0:
+        if self._issue(i, t) < 0:
+            return C_MEMORY
+        if self.limits_blocks:
+            self._end_issue(sm, t, sm.n.warp_instructions > issued)
+        if self._send(i, t) < 0:
             return C_MEMORY
         sm.wake[0] = self._sm_wake(sm, t)
         if sm.check:

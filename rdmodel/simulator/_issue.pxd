@@ -168,6 +168,13 @@ cdef inline bint warp_satisfied(const Warp* w) noexcept nogil:
     return w.ancient == 0 and w.needs[w.at] & w.pending == 0
 
 
+cdef inline bint warp_awaits_data(const Warp* w) noexcept nogil:
+    # Return whether the warp can do nothing before data of its loads come.
+    if w.gap_left > 0:
+        return False
+    return not warp_satisfied(w) if w.at < w.n else w.loads > 0
+
+
 cdef inline int warp_stand(const Warp* w) noexcept nogil:
     # Return what the warp needs to issue its next instruction.
     if not w.alive or w.at_barrier or w.resting or w.at == w.n:

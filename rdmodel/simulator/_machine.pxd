@@ -107,6 +107,8 @@ cdef struct Sm:
     Scheduler[4] scheduler
     int64_t first_scheduler   # issues first: the one after the last that filled the load/store unit
     int64_t limit         # active warps per scheduler; -1 = all
+    # Limits on blocks: the limit; and of this period, up to cycle `counted`, the cycles in which no warp issued.
+    int64_t block_limit, counted, idle_cycles, waiting_cycles
     bint check            # some warp may have ended, some barrier may open
     # The load/store unit: a ring of instructions. `stalled`: the first cannot go on since `since`.
     Entry* entry

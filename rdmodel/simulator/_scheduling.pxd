@@ -4,10 +4,10 @@ from libc.stdint cimport int64_t, uint64_t
 
 from rdmodel.simulator._machine cimport Sm
 from rdmodel.simulator._period cimport Period
-from rdmodel.simulator._reorder cimport Reordering
+from rdmodel.simulator._residency cimport Residency
 
 
-cdef class Scheduling(Reordering):
+cdef class Scheduling(Residency):
     cdef int throttle
     cdef int64_t tokens
     cdef bint allocating_apart        # some warps may load and not allocate
@@ -23,7 +23,10 @@ cdef class Scheduling(Reordering):
     cdef int64_t* ranked              # scratch: the warps of an SM by rank
     cdef int64_t* starved             # (SM, warp) pairs whose next instruction is unknown
     cdef int64_t starved_size
+    cdef bint any_wanted              # some slot may get a block
 
+    cdef void _end_sampling_period(self) noexcept nogil
+    @cython.final
     cdef void _sample_limits(self) noexcept nogil
     @cython.final
     cdef void _decide(self, int64_t limit) noexcept nogil

@@ -1,4 +1,4 @@
-from rdmodel.simulator._reorder import Reordering
+from rdmodel.simulator._residency import Residency
 
-class Scheduling(Reordering):
+class Scheduling(Residency):
     limit: int

@@ -1,5 +1,5 @@
 # See _scheduling.pxd for the subject.
-"""Simulate warp schedulers and throttling: `Scheduling`, on top of `Reordering`."""
+"""Simulate warp schedulers and throttling: `Scheduling`, on top of `Residency`."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -16,7 +16,7 @@ from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ISSUE, NEVER
 from rdmodel.simulator._patterns cimport patterns_number
 from rdmodel.simulator._period cimport Period
 from rdmodel.simulator._plugins cimport THROTTLING
-from rdmodel.simulator._reorder cimport Reordering
+from rdmodel.simulator._residency cimport Residency
 from rdmodel.simulator._victims cimport Victims, victims_init, victims_score
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
@@ -29,6 +29,7 @@ cdef enum:
     THROTTLE_SAMPLED = 3      # a limit that is found by trying different ones on different SMs
     THROTTLE_SCORED = 4       # the warps that have lost most to others
     THROTTLE_BY_PLUGIN = 5    # those that a compiled library of the user permits
+    THROTTLE_BLOCKS = 6       # those of the oldest blocks
 
 cdef enum:
     WATCHING, SAMPLING, DECIDED
@@ -36,16 +37,17 @@ cdef enum:
 THROTTLE_RULES = {
     "all": THROTTLE_NONE, "oldest": THROTTLE_LIMIT, "tokens": THROTTLE_TOKENS, "sampled": THROTTLE_SAMPLED,
     "scored": THROTTLE_SCORED, "plugin": THROTTLE_BY_PLUGIN,
+    "blocks": THROTTLE_BLOCKS,
 }
 
 
-cdef class Scheduling(Reordering):
+cdef class Scheduling(Residency):
     """Warps that issue, and warps that a policy holds back."""
 
     def _read_throttling(
         self, *, rule="all", int64_t limit=-1, int64_t tokens=0, int64_t period=-1, double mpki=0.0, int64_t confirm=0,
         int64_t sample=0, int64_t base=0, int64_t throttle=0, int64_t entries=0, int64_t ways=0, table=0,
-        options=(),
+        options=(), int64_t idle=0, int64_t low=0, int64_t high=0,
     ):
         """Set the throttling policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.throttle = THROTTLE_RULES[rule]
@@ -66,6 +68,7 @@ cdef class Scheduling(Reordering):
         self.victim_entries = entries
         self.victim_ways = ways
         self._plug(THROTTLING, table, options)
+        self._read_residency(limited=self.throttle == THROTTLE_BLOCKS, idle=idle, low=low, high=high)
         self.allocating_apart = self.throttle == THROTTLE_TOKENS or self.throttle == THROTTLE_BY_PLUGIN
         self.admitting = self.admitting or self.scoring or self.allocating_apart
         self.finding = self.admission >= ADMIT_UNPROTECTED or self.plugged
@@ -80,6 +83,7 @@ cdef class Scheduling(Reordering):
         for i in range(self.sms):
             sm = &self.sm[i]
             sm.limit = self.limit
+            self._begin_residency(sm)
             for k in range(self.schedulers):
                 sm.scheduler[k].last = sm.scheduler[k].last_age = -1
                 sm.scheduler[k].stale = True
@@ -93,6 +97,17 @@ cdef class Scheduling(Reordering):
         free(self.ranked)
 
     # ---- throttling by samples
+
+    cdef void _end_sampling_period(self) noexcept nogil:
+        """End a period of dwt-cs or dyncta."""
+        cdef int64_t i
+        if not self.limits_blocks:
+            self._sample_limits()
+            return
+        for i in range(self.sms):
+            if self._adjust_blocks(&self.sm[i]):
+                self._regroup(&self.sm[i])
+                self.any_wanted = True
 
     cdef void _sample_limits(self) noexcept nogil:
         """DWT-CS: watch for thrashing, then try another limit on each SM, then set the best one on all."""
@@ -218,6 +233,9 @@ cdef class Scheduling(Reordering):
             places = (self.slots * self.block_warps - k + self.schedulers - 1) // self.schedulers
             if self.throttle == THROTTLE_BY_PLUGIN:
                 self._ask_permits(sm, k, places)
+                return s.active
+            if self.throttle == THROTTLE_BLOCKS:
+                s.active = s.allocating = self._running(sm, k)
                 return s.active
             s.active = oldest_bits(sm.warp, k, self.schedulers, places, sm.limit)
             s.allocating = s.active

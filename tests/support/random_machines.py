@@ -12,6 +12,7 @@ from rdmodel.policies import (
     APCM,
     CCWS,
     DWTCS,
+    DYNCTA,
     MRPB,
     PCAL,
     PD,
@@ -150,6 +151,7 @@ def random_policies(random):
             limit=pick(None, None, None, 2),
         ),
         random_ccws(random),
+        random_dyncta(random),
     )
     admission = (
         BypassAll(),
@@ -176,6 +178,11 @@ def random_ccws(random):
     entries = ways * int(random.integers(1, 4))
     base, throttle = random.choice([1, 5, 20, 100]), random.choice([1, 8, 100])
     return CCWS(base=int(base), throttle=int(throttle), entries=entries, ways=ways)
+
+
+def random_dyncta(random):
+    low, high = sorted(int(random.integers(0, 60)) for _ in range(2))
+    return DYNCTA(period=int(random.integers(10, 100)), idle=int(random.choice([0, 5, 20, 100])), low=low, high=high)
 
 
 def random_abyp(random):

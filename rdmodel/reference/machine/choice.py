@@ -10,6 +10,7 @@ from rdmodel.policies import (
     APCM,
     CCWS,
     DWTCS,
+    DYNCTA,
     MRPB,
     PCAL,
     PD,
@@ -25,6 +26,7 @@ from rdmodel.reference.machine.abyp import LoadCounters
 from rdmodel.reference.machine.admission import Admission, BypassAllLoads, DistanceProtection, StreamingAdmission
 from rdmodel.reference.machine.apcm import AccessPatterns
 from rdmodel.reference.machine.ccws import LostLocalityThrottle
+from rdmodel.reference.machine.dyncta import WaitingBlocks
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.l1 import L1, L1Failure
 from rdmodel.reference.machine.plugin import Plugin, PluginAdmission, PluginThrottle, SmPlugins
@@ -37,25 +39,28 @@ STALL_FAILURES: dict[str, frozenset[L1Failure]] = {
 """Failures of an L1 access that each kind of stall in a policy's parameters stands for."""
 
 
-THROTTLES: dict[type[Policy], Callable[[Any, int, int], Throttle]] = {
-    SWL: lambda policy, sms, max_warps: StaticWarpLimit(policy),
-    PCAL: lambda policy, sms, max_warps: TokenThrottle(policy),
-    DWTCS: SamplingThrottle,
-    CCWS: lambda policy, sms, max_warps: LostLocalityThrottle(policy, sms),
+THROTTLES: dict[type[Policy], Callable[[Any, int, int, int], Throttle]] = {
+    SWL: lambda policy, sms, max_warps, slots: StaticWarpLimit(policy),
+    PCAL: lambda policy, sms, max_warps, slots: TokenThrottle(policy),
+    DWTCS: lambda policy, sms, max_warps, slots: SamplingThrottle(policy, sms, max_warps),
+    CCWS: lambda policy, sms, max_warps, slots: LostLocalityThrottle(policy, sms),
+    DYNCTA: lambda policy, sms, max_warps, slots: WaitingBlocks(policy, sms, slots),
 }
 """For each throttling policy, a function that makes its `Throttle`.
 
-Its arguments are the policy, the number of SMs and the warps per scheduler.
+Its arguments are the policy, the number of SMs, the warps per scheduler and the block slots of an SM.
 """
 
 
-def make_throttle(policies: Sequence[Policy], sms: int, max_warps: int, plugins: Sequence[Plugin]) -> Throttle:
-    """Return the throttle for `policies`, on a machine of `sms` SMs with at most `max_warps` warps per scheduler."""
+def make_throttle(
+    policies: Sequence[Policy], sms: int, max_warps: int, slots: int, plugins: Sequence[Plugin]
+) -> Throttle:
+    """Return the throttle for `policies`: `sms` SMs have `slots` block slots and `max_warps` warps per scheduler."""
     policy = policy_of_kind(policies, "throttling")
     plugin = plugin_of_kind(plugins, "throttling")
     if plugin is not None:
         return PluginThrottle(plugin)
-    return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, max_warps)
+    return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, max_warps, slots)
 
 
 def make_admission(

@@ -75,7 +75,7 @@ class Machine:
         self._pending = deque(range(len(blocks)))
         max_warps = -(-slots * block_warps // gpu.core.schedulers)
         self._plugins = make_plugins(options.policies, gpu, options.sms, slots * block_warps)
-        self._throttle = make_throttle(options.policies, options.sms, max_warps, self._plugins)
+        self._throttle = make_throttle(options.policies, options.sms, max_warps, slots, self._plugins)
         self._sms = [
             SM(number, gpu, options, slots, block_warps, self._throttle, self._plugins, log)
             for number in range(options.sms)
@@ -89,9 +89,7 @@ class Machine:
 
     def run(self) -> MachineResult:
         """Run until every block has ended and no message is under way."""
-        for slot in range(self._slots):
-            for sm in self._sms:
-                self._dispatch(sm, slot, -1)
+        self._dispatch([(sm, slot) for slot in range(self._slots) for sm in self._sms], -1)
         now, last_change, events = 0, 0, -1
         while not self._done():
             self._cycle(now)
@@ -117,21 +115,27 @@ class Machine:
             self._memory.end_cycle(now)
             for plugin in self._plugins:
                 plugin.end_cycle(now, [sm.counts for sm in self._sms])
-        freed = [(sm, sm.settle(now)) for sm in self._sms]
-        for sm, slots in freed:
-            for slot in slots:
-                self._dispatch(sm, slot, now)
+        for sm in self._sms:
+            sm.settle(now)
+        self._dispatch([(sm, slot) for sm in self._sms for slot in range(self._slots)], now)
 
-    def _dispatch(self, sm: SM, slot: int, now: int) -> None:
-        """Start the next blocks of the grid in a free slot, until one of them stays."""
-        while self._pending and sm.residents[slot] is None:
+    def _dispatch(self, places: Sequence[tuple[SM, int]], now: int) -> None:
+        """Start the next blocks of the grid, each in the first of `places` that is free and may get one (E3)."""
+        while self._pending:
+            place = next(((sm, slot) for sm, slot in places if self._is_open(sm, slot)), None)
+            if place is None:
+                return
+            sm, slot = place
             number = self._pending.popleft()
             sm.begin(slot, number, self._blocks[number], now)
 
+    def _is_open(self, sm: SM, slot: int) -> bool:
+        return sm.residents[slot] is None and self._throttle.takes_block(sm.number, sm.resident)
+
     @property
     def _running(self) -> bool:
-        """Whether blocks are resident; blocks are pending only while all slots are taken."""
-        return any(resident is not None for sm in self._sms for resident in sm.residents)
+        """Whether blocks are resident; blocks are pending only while some are."""
+        return any(sm.resident for sm in self._sms)
 
     def _done(self) -> bool:
         return not self._running and not any(sm.l1.miss_queue for sm in self._sms) and self._memory.idle

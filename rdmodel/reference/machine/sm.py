@@ -180,6 +180,7 @@ class SM:
     def _issue(self, now: int) -> None:
         """S4: let every scheduler issue from at most one warp, in a circle that begins with `core.first_scheduler`."""
         self._throttle.before_issue(self.number, self._active())
+        issued_before = self.counts["warp_instructions"]
         count = len(self._schedulers)
         first = now if self._core.first_scheduler == "cycle" else self._first_scheduler
         for turn in range(first, first + count):
@@ -192,6 +193,8 @@ class SM:
             if issuable:
                 warp = self._schedulers[scheduler].choose(issuable)
                 self._issue_from(warp, permits[warp], now)
+        issued = self.counts["warp_instructions"] > issued_before
+        self._throttle.after_issue(self.number, now, self._active(), issued=issued)
 
     def _permits(self, scheduler: int) -> dict[Warp, Permit]:
         """Return the permit of every active warp of a scheduler, in the order of their slots."""
@@ -237,9 +240,13 @@ class SM:
 
     # Phases E1 to E3: barriers, ends and dispatch.
 
-    def settle(self, now: int) -> list[int]:
-        """Release barriers and end warps and blocks (E1, E2); return the slots that became free."""
-        freed = []
+    @property
+    def resident(self) -> int:
+        """The number of blocks on the SM."""
+        return sum(resident is not None for resident in self.residents)
+
+    def settle(self, now: int) -> None:
+        """Release barriers and end warps and blocks (E1, E2)."""
         for slot, resident in enumerate(self.residents):
             if resident is None:
                 continue
@@ -247,8 +254,6 @@ class SM:
                 pass
             if not resident.live and not self._awaits_acknowledgements(resident.block):
                 self._end(slot, resident.block, now)
-                freed.append(slot)
-        return freed
 
     def _awaits_acknowledgements(self, block: int) -> bool:
         return self._core.store_acks and self.l1.unacknowledged[block] > 0
@@ -272,6 +277,7 @@ class SM:
     def _end(self, slot: int, block: int, now: int) -> None:
         self._log.record("end", now, self.number, slot, block)
         self.residents[slot] = None
+        self._throttle.on_block_end(self.number, block)
         self.last_end = now
 
     def begin(self, slot: int, number: int, block: MachineBlock, now: int) -> None:
@@ -283,6 +289,7 @@ class SM:
         self._warps_begun += len(warps)
         resident = MachineResidentBlock(number, [warp for warp in warps if warp.program])
         self.residents[slot] = resident
+        self._throttle.on_block_begin(self.number, number)
         for warp in resident.live:
             self._throttle.on_warp_begin(self.number, warp)
             self.admission.on_warp_begin(warp)

@@ -37,6 +37,10 @@ class Throttle:
         """Return the permission of a warp in this cycle."""
         return Permit.ALLOCATE
 
+    def takes_block(self, sm: int, resident: int) -> bool:
+        """Return whether a free slot of an SM with `resident` blocks may get a block (E3)."""
+        return True
+
     # Events, for policies that keep a history.
 
     def on_warp_begin(self, sm: int, warp: Warp) -> None:
@@ -51,8 +55,17 @@ class Throttle:
         `absent` says whether its line was neither valid nor in flight.
         """
 
+    def on_block_begin(self, sm: int, block: int) -> None:
+        """Handle the start of a block, of that number in the grid (E3)."""
+
+    def on_block_end(self, sm: int, block: int) -> None:
+        """Handle the end of a block (E2, E3)."""
+
     def before_issue(self, sm: int, active: Sequence[Warp]) -> None:
         """Handle the start of phase S4, with the active warps of an SM."""
+
+    def after_issue(self, sm: int, now: int, active: Sequence[Warp], *, issued: bool) -> None:
+        """Handle the end of phase S4 of cycle `now`; `issued` says whether a warp of the SM issued in it."""
 
     def on_warp_end(self, sm: int, warp: Warp) -> None:
         """Handle the end of a warp (E2)."""

@@ -57,6 +57,20 @@ class Warp:
         """Whether the warp has nothing left to issue, to access or to wait for."""
         return self.next_instruction is None and not self.queued and not self.loads and not self.at_barrier
 
+    @property
+    def awaits_data(self) -> bool:
+        """Whether the warp can do nothing before data of its loads come."""
+        if self.gap_left:
+            return False
+        instruction = self.next_instruction
+        return bool(self.loads) if instruction is None else not self._needs_complete(instruction)
+
+    def awaits_memory(self, now: int) -> bool:
+        """Return whether the warp awaits data, or holds an access that could enter the load/store unit now."""
+        instruction = self.next_instruction
+        rests = bool(self.gap_left) or now < self.rests_until
+        return self.awaits_data or (instruction is not None and bool(instruction.lines) and not rests)
+
     def can_issue(self, now: int, *, room: bool, may_load: bool = True) -> bool:
         """Return whether the warp could issue in cycle `now`; `room` says whether the load/store queue has room.
 

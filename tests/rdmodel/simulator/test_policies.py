@@ -34,6 +34,7 @@ EVERY = (
     "pcal:tokens=1,extra=1",
     "dwt-cs:period=300,confirm=1",
     "ccws:base=20",
+    "dyncta:period=100,low=10,high=40",
     "bypass-all",
     "bypass-on-stall",
     "bypass-on-stall:on=all",

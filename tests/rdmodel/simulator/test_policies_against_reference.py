@@ -19,6 +19,7 @@ from rdmodel.policies import (
     APCM,
     CCWS,
     DWTCS,
+    DYNCTA,
     MRPB,
     PCAL,
     PD,
@@ -60,8 +61,15 @@ PATTERNS = st.builds(
     loads=st.sampled_from([1, 3, 16]),
     most=st.sampled_from([2, 3, 15]),
 )
+FEW_BLOCKS = st.builds(
+    lambda period, idle, bounds: DYNCTA(period=period, idle=idle, low=min(bounds), high=max(bounds)),
+    st.integers(1, 80),
+    st.sampled_from([0, 1, 5, 20, 100]),
+    st.tuples(st.integers(0, 60), st.integers(0, 60)),
+)
 THROTTLING = st.one_of(
     SCORES,
+    FEW_BLOCKS,
     st.builds(SWL, warps=st.integers(1, 5)),
     st.builds(
         lambda tokens, extra: PCAL(tokens=tokens, extra=extra + (not tokens)), st.integers(0, 3), st.integers(0, 3)
@@ -188,6 +196,15 @@ def test_cores_sampling_finds_the_same_limit_at_the_same_time(seed, policy, sms,
     gpu = random_gpu(random, core={"schedulers": int(random.integers(1, 3))})
     mix = Mix(most=14, ops=MOSTLY_LOADS, needs=(0, 1, 1), gaps=(0, 0, 3, 12))
     check(random, gpu, random_blocks(random, 3 * sms, warps, mix), slots, policy, sms=sms, memory=memory)
+
+
+@examples(60)
+@given(SEEDS, FEW_BLOCKS, st.integers(1, 3), st.integers(1, 6), st.integers(0, 2), MEMORIES)
+def test_sms_have_and_run_the_same_number_of_blocks(seed, policy, sms, slots, barriers, memory):
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(random, core={"alu_latency": int(random.choice([1, 1, 3, 9]))})
+    mix = Mix(most=12, ops=MOSTLY_LOADS, needs=(0, 1, 1), gaps=(0, 0, 3, 12), barriers=barriers)
+    check(random, gpu, random_blocks(random, 5 * sms, 3, mix), slots, policy, sms=sms, memory=memory)
 
 
 # ---- admission
@@ -321,6 +338,7 @@ TEXTS = [
     "streaming-bypass:period=300,threshold=0.3,caches=l2",
     "pd",
     "ccws",
+    "dyncta:period=200,low=20,high=60",
     "abyp:threshold=2",
     "apcm",
     "mrpb",

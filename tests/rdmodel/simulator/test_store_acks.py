@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import simulate
-from rdmodel.policies import CCWS, DWTCS, PCAL, SWL, BypassOnStall
+from rdmodel.policies import CCWS, DWTCS, DYNCTA, PCAL, SWL, BypassOnStall
 from rdmodel.trace import Op
 from tests.support.builders import make_trace
 from tests.support.engine_checks import MEMORIES, SEEDS, check
@@ -51,7 +51,15 @@ def test_policies_decide_alike_while_blocks_wait_for_acknowledgements(seed, sms,
 
 
 @pytest.mark.parametrize(
-    "policy", [SWL(warps=1), DWTCS(period=40, mpki=1.0, confirm=1, sample=1), CCWS(), PCAL(tokens=1), BypassOnStall()]
+    "policy",
+    [
+        SWL(warps=1),
+        DWTCS(period=40, mpki=1.0, confirm=1, sample=1),
+        CCWS(),
+        DYNCTA(period=40, idle=5, low=10, high=25),
+        PCAL(tokens=1),
+        BypassOnStall(),
+    ],
 )
 @examples(6, least=2)
 @given(SEEDS, MEMORIES)

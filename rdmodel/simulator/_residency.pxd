@@ -1,0 +1,23 @@
+# `Residency`: policies that decide how many blocks an SM has: the slots that may get a block (E3 of docs/machine.md), the
+# blocks whose warps may issue loads, and the cycles in which an SM issues nothing.
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from rdmodel.simulator._machine cimport Sm
+from rdmodel.simulator._reorder cimport Reordering
+
+
+cdef class Residency(Reordering):
+    cdef bint limits_blocks           # some policy limits the blocks of an SM
+    cdef int64_t max_idle, low_waiting, high_waiting
+
+    cdef bint _takes_block(self, const Sm* sm) noexcept nogil
+    cdef void _begin_residency(self, Sm* sm) noexcept nogil
+    cdef void _count_cycles(self, Sm* sm, int64_t until) noexcept nogil
+    cdef void _end_issue(self, Sm* sm, int64_t t, bint issued) noexcept nogil
+    cdef bint _adjust_blocks(self, Sm* sm) noexcept nogil
+    cdef uint64_t _running(self, Sm* sm, int64_t k) noexcept nogil
+    @cython.final
+    cdef bint _runs(self, const Sm* sm, int64_t slot) noexcept nogil
+    @cython.final
+    cdef bint _all_await_memory(self, const Sm* sm) noexcept nogil

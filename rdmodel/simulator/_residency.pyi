@@ -1,0 +1,3 @@
+from rdmodel.simulator._reorder import Reordering
+
+class Residency(Reordering): ...

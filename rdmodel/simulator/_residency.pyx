@@ -1,0 +1,105 @@
+# See _residency.pxd for the subject.
+"""Simulate limits on the blocks of an SM: `Residency`, on top of `Reordering`."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from rdmodel.simulator._issue cimport WITH_ROOM, Warp, warp_awaits_data
+from rdmodel.simulator._machine cimport Sm
+from rdmodel.simulator._reorder cimport Reordering
+
+
+cdef class Residency(Reordering):
+    """Blocks that an SM may have, and blocks whose warps may issue loads."""
+
+    def _read_residency(self, *, bint limited, int64_t idle, int64_t low, int64_t high):
+        """Set the policy that limits blocks: the settings of `rdmodel.policies`."""
+        self.limits_blocks = limited
+        self.max_idle = idle
+        self.low_waiting = low
+        self.high_waiting = high
+
+    cdef void _begin_residency(self, Sm* sm) noexcept nogil:
+        """Set the first limit of an SM: half of its slots."""
+        sm.block_limit = max(self.slots // 2, 1)
+        sm.counted = -1
+
+    cdef bint _takes_block(self, const Sm* sm) noexcept nogil:
+        """Return whether a free slot of an SM may get a block."""
+        cdef int64_t slot, resident = 0
+        for slot in range(self.slots):
+            resident += sm.slot[slot].occupied
+        return resident < sm.block_limit
+
+    # ---- running blocks: the oldest ones, as many as the limit allows
+
+    cdef bint _runs(self, const Sm* sm, int64_t slot) noexcept nogil:
+        """Return whether the warps of a block may issue loads."""
+        cdef int64_t other, older = 0
+        for other in range(self.slots):
+            older += sm.slot[other].occupied and sm.slot[other].block < sm.slot[slot].block
+        return older < sm.block_limit
+
+    cdef uint64_t _running(self, Sm* sm, int64_t k) noexcept nogil:
+        """Return the warps of scheduler `k` that are active and whose blocks run, as bits by place."""
+        cdef int64_t warp, slot
+        cdef uint64_t bits = 0
+        for slot in range(self.slots):
+            if not sm.slot[slot].occupied or not self._runs(sm, slot):
+                continue
+            for warp in range(slot * self.block_warps, (slot + 1) * self.block_warps):
+                if warp % self.schedulers == k and sm.warp[warp].alive and not sm.warp[warp].at_barrier:
+                    bits |= <uint64_t> 1 << (warp // self.schedulers)
+        return bits
+
+    # ---- cycles without an issue
+
+    cdef void _count_cycles(self, Sm* sm, int64_t until) noexcept nogil:
+        """Count the cycles up to `until` that have not been counted, in which the SM issued nothing."""
+        cdef int64_t cycles = until - sm.counted
+        if cycles <= 0:
+            return
+        sm.counted = until
+        if self._all_await_memory(sm):
+            sm.waiting_cycles += cycles
+        else:
+            sm.idle_cycles += cycles
+
+    cdef void _end_issue(self, Sm* sm, int64_t t, bint issued) noexcept nogil:
+        """Count cycle `t` unless an instruction issued in it, before the end of the cycle changes the warps."""
+        if issued:
+            sm.counted = t
+        else:
+            self._count_cycles(sm, t)
+
+    cdef bint _all_await_memory(self, const Sm* sm) noexcept nogil:
+        """Return whether there are active warps in running blocks, and all of them await data or the load/store unit."""
+        cdef int64_t warp, slot
+        cdef bint some = False
+        cdef const Warp* w
+        for slot in range(self.slots):
+            if not sm.slot[slot].occupied or not self._runs(sm, slot):
+                continue
+            for warp in range(slot * self.block_warps, (slot + 1) * self.block_warps):
+                w = &sm.warp[warp]
+                if w.alive and not w.at_barrier:
+                    if not warp_awaits_data(w) and w.standing < WITH_ROOM:
+                        return False
+                    some = True
+        return some
+
+    cdef bint _adjust_blocks(self, Sm* sm) noexcept nogil:
+        """DYNCTA: end the period of an SM; return whether its limit has changed."""
+        cdef int64_t limit = sm.block_limit
+        self._count_cycles(sm, self.now)
+        if sm.idle_cycles > self.max_idle:
+            limit += 1
+        elif sm.waiting_cycles > self.high_waiting:
+            limit -= 1
+        elif sm.waiting_cycles < self.low_waiting:
+            limit += 1
+        sm.idle_cycles = sm.waiting_cycles = 0
+        limit = min(max(limit, 1), self.slots)
+        if limit == sm.block_limit:
+            return False
+        sm.block_limit = limit
+        return True
