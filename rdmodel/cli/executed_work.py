@@ -1,4 +1,4 @@
-"""Add the work of the modelled blocks, and the occupancy, to predictions that are printed."""
+"""Add the work of the modelled blocks to predictions that are printed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import Occupancy, compute_occupancy
 from rdmodel.results.metrics import work_metrics
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace, Work
@@ -16,18 +15,14 @@ from rdmodel.trace.counting import SAMPLED_BLOCKS, sample_work
 
 @dataclass(frozen=True, slots=True)
 class ExecutedWork:
-    """The `work` of the modelled blocks of a prediction, from `counted` of them, and the `occupancy` of an SM."""
+    """The `work` of the modelled blocks of a prediction, from `counted` of them."""
 
     work: Work
     counted: int
-    occupancy: Occupancy
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the keys of the prediction in JSON."""
-        return {
-            "occupancy": self.occupancy.to_dict(),
-            "work": {**self.work.to_dict(), "counted_blocks": self.counted},
-        }
+        """Return the key of the prediction in JSON."""
+        return {"work": {**self.work.to_dict(), "counted_blocks": self.counted}}
 
     def metrics(self) -> Mapping[str, float]:
         """Return the counters by the names of Nsight Compute."""
@@ -40,5 +35,4 @@ def count_executed(trace: Trace, gpu: GPU, prediction: Prediction) -> ExecutedWo
     modelled = sum(sm.blocks for sm in prediction.per_sm) or len(trace.blocks)
     l1 = gpu.l1
     counted = sample_work(trace, trace.blocks, line=l1.line, sector=l1.sector_bytes, request_bytes=l1.request_bytes)
-    work = counted.scaled(modelled)
-    return ExecutedWork(work, min(len(trace.blocks), SAMPLED_BLOCKS), compute_occupancy(trace.launch, gpu))
+    return ExecutedWork(counted.scaled(modelled), min(len(trace.blocks), SAMPLED_BLOCKS))

@@ -12,9 +12,10 @@ from rdmodel.cli.output import print_csv, print_results
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import open_sources
 from rdmodel.cli.text_origins import format_origins
-from rdmodel.cli.text_prediction import format_prediction, format_with_metrics
+from rdmodel.cli.text_prediction import format_metrics, format_prediction
 from rdmodel.common.source_texts import SourceTexts
 from rdmodel.errors import ConfigError
+from rdmodel.gpu.occupancy import Occupancy, compute_occupancy
 from rdmodel.model.predict import predict
 from rdmodel.results.metrics import check_countable
 from rdmodel.results.origin_texts import rows_with_texts
@@ -31,7 +32,7 @@ def run_predict(arguments: argparse.Namespace) -> None:
         check_countable(gpu.l1.sector_bytes, options["stores"])
         if origins and form == "csv":
             raise ConfigError("--csv: has a row for each kernel with --metrics, or for each origin with --by, not both")
-    executed = dict[int, ExecutedWork]()
+    executed, occupancies = dict[int, ExecutedWork](), dict[int, Occupancy]()
     results: list[Prediction] = []
     with limit_memory("predict", arguments.memory) as budget:
         for source in arguments.sources:
@@ -42,6 +43,7 @@ def run_predict(arguments: argparse.Namespace) -> None:
                     results.append(predict(trace, gpu, progress=progress, **options))
                 if form == "json" or arguments.metrics is not None:
                     executed[id(results[-1])] = count_executed(trace, gpu, results[-1])
+                occupancies[id(results[-1])] = compute_occupancy(trace.launch, gpu)
         if origins and form == "csv":
             print_csv(row for result in results for origin in origins for row in result.by(origin).to_rows())
             return
@@ -52,13 +54,13 @@ def run_predict(arguments: argparse.Namespace) -> None:
 
         def objects(result: Prediction) -> dict[str, Any]:
             by = {origin: rows_with_texts(result.by(origin), texts) for origin in origins}
-            return {**executed[id(result)].to_dict(), **({"by": by} if origins else {})}
+            occupancy = occupancies[id(result)].to_dict()
+            return {"occupancy": occupancy, **executed[id(result)].to_dict(), **({"by": by} if origins else {})}
 
         def text(result: Prediction) -> str:
-            if arguments.metrics is None:
-                main = format_prediction(result)
-            else:
-                main = format_with_metrics(result, metrics(result))
+            main = format_prediction(result, occupancies[id(result)])
+            if arguments.metrics is not None:
+                main += f"\n\n{format_metrics(result, metrics(result))}"
             return "\n\n".join([main, *(format_origins(result.by(origin), texts) for origin in origins)])
 
         print_results(form, results, text, None if arguments.metrics is None else metrics, objects)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from rdmodel.cli.memory_limit import UNBOUNDED, Budget, limit_memory
 from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
@@ -13,6 +14,7 @@ from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import open_sources
 from rdmodel.cli.text_locality import format_locality
 from rdmodel.cli.text_simulation import format_simulation
+from rdmodel.gpu.occupancy import Occupancy, compute_occupancy
 from rdmodel.locality_analysis.classify import locality
 from rdmodel.plots.charts import check_path
 from rdmodel.plots.save_figure import save_figure
@@ -25,16 +27,24 @@ from rdmodel.simulator.simulate import simulate
 def run_simulate(arguments: argparse.Namespace) -> None:
     """Simulate every kernel or trace, and print the simulations."""
     with limit_memory("simulate", arguments.memory) as budget:
-        results = _run_launches(arguments, simulate, lambda result: result, budget)
+        launches = _run_launches(arguments, simulate, lambda result: result, budget)
+        occupancies = {id(result): occupancy for result, occupancy in launches}
         index = combination(arguments.policies).index
-        print_results(output_form(arguments), results, partial(format_simulation, index=index))
+
+        def text(result: Simulation) -> str:
+            return format_simulation(result, occupancies[id(result)], index)
+
+        def objects(result: Simulation) -> dict[str, Any]:
+            return {"occupancy": occupancies[id(result)].to_dict()}
+
+        print_results(output_form(arguments), [result for result, _ in launches], text, further=objects)
 
 
 def run_locality(arguments: argparse.Namespace) -> None:
     """Classify the loads of every kernel or trace, and print the localities."""
     if arguments.plot is not None:
         check_path(arguments.plot)
-    results = _run_launches(arguments, locality, lambda result: result.simulation)
+    results = [result for result, _ in _run_launches(arguments, locality, lambda result: result.simulation)]
     index = combination(arguments.policies).index
     print_results(output_form(arguments), results, partial(format_locality, index=index))
     if arguments.plot is not None:
@@ -46,8 +56,8 @@ def _run_launches(
     run: Callable[..., R],
     simulation_of: Callable[[R], Simulation],
     budget: Budget = UNBOUNDED,
-) -> list[R]:
-    """Call `run` for every launch and return the results.
+) -> list[tuple[R, Occupancy]]:
+    """Call `run` for every launch and return the results, each with the occupancy of an SM.
 
     A value that a policy chose for a kernel also holds for later launches of that kernel from the same source;
     `simulation_of` returns the simulation in a result.
@@ -64,6 +74,7 @@ def _run_launches(
                 with block_progress(f"{source}, counting lines") as progress:
                     budget.admit_simulation(trace, gpu, options, progress)
             with block_progress(source) as progress:
-                results.append(run(trace, gpu, progress=progress, policies=policies, **options))
-            learnt[trace.launch.kernel] = remember(policies, simulation_of(results[-1]).found)
+                result = run(trace, gpu, progress=progress, policies=policies, **options)
+            results.append((result, compute_occupancy(trace.launch, gpu)))
+            learnt[trace.launch.kernel] = remember(policies, simulation_of(result).found)
     return results

@@ -11,19 +11,22 @@ from rdmodel.cli.text_tables import (
     format_gpu,
     format_kernel,
     format_metric,
+    format_occupancy,
     format_table,
 )
 from rdmodel.common.intervals import Estimate
 from rdmodel.common.text import count, percent
 from rdmodel.errors import escape_unprintable
+from rdmodel.gpu.occupancy import Occupancy
 from rdmodel.results.prediction import L2Prediction, Prediction
 
 
-def format_prediction(result: Prediction) -> str:
+def format_prediction(result: Prediction, occupancy: Occupancy) -> str:
     """Return the modelled part of the launch, the requests by outcome, and the miss rate with its definition."""
+    heading = f"{_format_heading(result)}\n{format_occupancy(occupancy)}"
     if _samples_grid(result):
-        return "\n\n".join([_format_heading(result), _format_estimates(result.estimates), _format_rates(result)])
-    parts = [_format_heading(result), _format_counts(result), _format_stalls(result), _format_miss_rate(result)]
+        return "\n\n".join([heading, _format_estimates(result.estimates), _format_rates(result)])
+    parts = [heading, _format_counts(result), _format_stalls(result), _format_miss_rate(result)]
     if result.breakdown is not None:
         parts.insert(2, _format_breakdown(result))
     if result.ablation:
@@ -35,8 +38,8 @@ def format_prediction(result: Prediction) -> str:
     return "\n\n".join(parts)
 
 
-def format_with_metrics(result: Prediction, metrics: Mapping[str, float]) -> str:
-    """Return a prediction as text, and its counters by the names of Nsight Compute."""
+def format_metrics(result: Prediction, metrics: Mapping[str, float]) -> str:
+    """Return the counters of a prediction by the names of Nsight Compute."""
     rows = [(f"  {name}", format_metric(name, value)) for name, value in metrics.items()]
     modelled = sum(sm.blocks for sm in result.per_sm)
     x, y, z = result.config["trace"]["grid"]
@@ -44,7 +47,7 @@ def format_with_metrics(result: Prediction, metrics: Mapping[str, float]) -> str
     if modelled < x * y * z:
         blocks = format_blocks(modelled, result.config)
         legend += f"\ncounted for {blocks}; --model-sms all --threads all counts all, as profilers do"
-    return f"{format_prediction(result)}\n\n{format_table(rows, right=(1,))}\n{fold_prose(legend, terminal_width())}"
+    return f"{format_table(rows, right=(1,))}\n{fold_prose(legend, terminal_width())}"
 
 
 def _format_counts(result: Prediction) -> str:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rdmodel.cli.text_tables import format_blocks, format_carveout, format_gpu, format_kernel, format_sms, format_table
+from rdmodel.cli.text_tables import (
+    format_blocks,
+    format_carveout,
+    format_gpu,
+    format_kernel,
+    format_occupancy,
+    format_sms,
+    format_table,
+)
 from rdmodel.common.text import count, percent
+from rdmodel.gpu.occupancy import Occupancy
 from rdmodel.policies import IndexFunction, Policy
 from rdmodel.policies.combinations import member_text
 from rdmodel.results.simulation import DramCounts, L2Counts, MissLatencies, Simulation, Traffic
@@ -25,7 +34,7 @@ STALL_LABELS = {
 """Missing resource that makes a request wait, by the name of its counter."""
 
 
-def format_simulation(result: Simulation, index: IndexFunction | None = None) -> str:
+def format_simulation(result: Simulation, occupancy: Occupancy, index: IndexFunction | None = None) -> str:
     """Return the cycles of a simulation, the counters of L1s, crossbar, L2 and DRAM, and the miss rate.
 
     `index` is the index function that was given with the policies.
@@ -46,9 +55,8 @@ def format_simulation(result: Simulation, index: IndexFunction | None = None) ->
     # One table, so that all sections share their columns.
     rows = [row for section in sections for row in [*section, ("", "", "")]][:-1]
     time = f"  time: trace {result.trace_seconds:.2f} s, simulation {result.seconds:.2f} s"
-    return "\n\n".join(
-        [_format_heading(result, index), format_table(rows, right=(1, 2)), time, _format_miss_rate(result)]
-    )
+    heading = f"{_format_heading(result, index)}\n{format_occupancy(occupancy)}"
+    return "\n\n".join([heading, format_table(rows, right=(1, 2)), time, _format_miss_rate(result)])
 
 
 def _format_heading(result: Simulation, index: IndexFunction | None) -> str:

@@ -24,7 +24,7 @@ def format_sweep(result: Sweep) -> str:
     several_kernels = len({row.trace for row in result.rows}) > 1
     names = list(result.axes)
     results = [row.result for row in ran if row.result is not None]
-    sectors = any(isinstance(one, Prediction) and one.unit == "sectors" for one in results)
+    sectors = any(one.unit == "sectors" for one in results)
     numbers = [_columns_of(one, sectors) for one in results]
     head = [*(["kernel"] if several_kernels else []), *names, *numbers[0]]
     rows = [
@@ -75,8 +75,8 @@ def _columns_of(result: Result, sectors: bool) -> dict[str, str]:
     """Return the columns of a result by their heads; with `sectors`, some result of the sweep counts sectors."""
     if isinstance(result, Simulation):
         return {
-            "loads": count(result.loads),
-            "miss rate": percent(result.misses.total, result.loads),
+            **({"sectors": count(result.sectors)} if sectors else {"loads": count(result.loads)}),
+            "miss rate": percent(result.misses.total, result.sectors),
             "cycles": count(result.cycles),
             "IPC": f"{result.ipc:,.2f}",
         }

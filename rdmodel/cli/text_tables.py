@@ -7,8 +7,10 @@ from math import isnan
 from typing import Any
 
 from rdmodel.cli.table_folding import fold_table, terminal_width
-from rdmodel.common.text import count, percent, size_text
+from rdmodel.common.text import count, percent
 from rdmodel.errors import escape_unprintable
+from rdmodel.gpu.occupancy import Occupancy
+from rdmodel.results.describe import describe_memory
 
 BAR_CHARACTERS = 24
 """Length of the longest bar in a table."""
@@ -67,13 +69,15 @@ def format_blocks(blocks: int, config: Mapping[str, Any]) -> str:
     return f"{blocks:,} of {x * y * z:,} blocks" + (f", only the first {first:,} of the grid" if first else "")
 
 
+def format_occupancy(occupancy: Occupancy) -> str:
+    """Return a line with the resident blocks and warps of an SM, and the resource that limits them."""
+    return f"occupancy: {occupancy}"
+
+
 def format_carveout(config: Mapping[str, Any]) -> str:
     """Return a line break and a line with the division of an SM's memory; empty if the L1 has memory of its own."""
-    l1 = config["gpu"]["l1"]
-    if not l1.get("unified"):
-        return ""
-    shared = size_text(l1["carveout"]) if l1["carveout"] else "none"
-    return f"\nL1 of {size_text(l1['size'])}: {size_text(l1['unified'])} per SM, of which shared memory has {shared}"
+    division = describe_memory(config["gpu"])
+    return f"\nL1 of {division}" if division else ""
 
 
 def format_sms(sms: int) -> str:

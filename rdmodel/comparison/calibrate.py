@@ -220,7 +220,7 @@ def _make_pattern(gpu: GPU, name: str, addresses: AddressFunction) -> Trace:
     columns = Columns(
         warp_start=np.arange(warps + 1) * LOADS_PER_WARP,
         pc=np.zeros(n, np.int32),
-        op=np.full(n, Op.LOAD, np.uint8),
+        op=np.full(n, int(Op.LOAD), np.uint8),
         space=np.zeros(n, np.uint8),
         size=np.full(n, 4, np.uint8),
         gap=np.zeros(n, np.int32),

@@ -41,13 +41,13 @@ def _load_addresses(content: Columns | Program) -> NDArray[np.int64]:
     """Return one address of each load."""
     if isinstance(content, Columns):
         lanes = np.diff(content.address_start)
-        first: NDArray[np.int64] = content.address_start[:-1][(content.op == Op.LOAD) & (lanes > 0)]
+        first: NDArray[np.int64] = content.address_start[:-1][(content.op == int(Op.LOAD)) & (lanes > 0)]
         addresses: NDArray[np.int64] = content.addresses[first]
         return addresses
     found = [np.empty(0, np.int64)]
     for segment in content:
         lanes = (segment.mask[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1 == 1
-        lanes &= (segment.op == Op.LOAD)[None, :, None]
+        lanes &= (segment.op == int(Op.LOAD))[None, :, None]
         found.append(segment.base[lanes])
     return np.concatenate(found)
 

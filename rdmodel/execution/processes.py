@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar
@@ -24,6 +24,12 @@ from rdmodel.execution.threads import available_cores
 from rdmodel.trace import Columns, Trace, _truncation
 
 R = TypeVar("R")
+
+Place = tuple[str | None, str | None]
+"""The working folder of a process, and its folder of caches; None: unknown, and the user's."""
+
+CACHE_VARIABLE = "RDMODEL_CACHE"
+"""The environment variable that names a folder of caches (`rdmodel.answers`, `tracegen.cuda`)."""
 
 SINGLE_PROCESS_SECONDS = 1.0
 """Seconds for which a process works alone before it starts workers: they take longer to start."""
@@ -106,9 +112,9 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
     """Yield the results of `run` for the arguments in `runs`, in order of completion, from `n_jobs` workers.
 
     -1 means one process for each core; 1 means this process only. An error that is thrown into the generator ends the
-    processes at once. The processes share the memory that this one may still take. A worker that was killed from
-    outside is replaced, and runs that are not finished run again. Raises `SimulationError` if a worker needs more than
-    its share, or if more than `WORKER_REPLACEMENTS` were killed.
+    processes at once. They work in the folder of this process, and share the memory that it may still take. A worker
+    that was killed from outside is replaced, and runs that are not finished run again. Raises `SimulationError` if a
+    worker needs more than its share, or if more than `WORKER_REPLACEMENTS` were killed.
 
     With another backend of joblib (`joblib.parallel_config`), its workers run the calls, and it decides about their
     memory and their end.
@@ -130,7 +136,8 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         while left:
             parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered", backend="loky", **prepare)
             with _ignoring_signals():
-                results = parallel(delayed(_run_numbered)(run, *numbered) for numbered in tuple(left.items()))
+                place = _current_place()
+                results = parallel(delayed(_run_numbered)(place, run, *numbered) for numbered in tuple(left.items()))
             try:
                 yield from _ending_quietly(results, left)
             except BrokenExecutor:
@@ -147,7 +154,25 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         ) from None
 
 
-def _run_numbered(run: Callable[..., R], number: int, arguments: tuple[Any, ...]) -> tuple[int, R]:
+def _current_place() -> Place:
+    """Return the folder and the cache folder in which this process works."""
+    try:
+        folder = os.getcwd()
+    except OSError:  # somebody has deleted it
+        folder = None
+    return folder, os.environ.get(CACHE_VARIABLE)
+
+
+def _run_numbered(place: Place, run: Callable[..., R], number: int, arguments: tuple[Any, ...]) -> tuple[int, R]:
+    """Call `run` where its caller works: joblib may have started this worker for an earlier call, elsewhere."""
+    folder, cache = place
+    if folder is not None:
+        with suppress(OSError):
+            os.chdir(folder)
+    if cache is None:
+        os.environ.pop(CACHE_VARIABLE, None)
+    else:
+        os.environ[CACHE_VARIABLE] = cache
     return number, run(*arguments)
 
 

@@ -14,7 +14,10 @@ HEADER_BYTES = 8
 
 
 def unloaded_latency(gpu: GPU) -> int:
-    """Return the SM cycles from an L1 miss to its data if the machine is idle and the L2 has the line."""
+    """Return the SM cycles from an L1 miss to its data if the machine is idle and the L2 has the line.
+
+    One cycle more than in the simulator if a message takes whole SM cycles to cross: nothing has to be rounded up then.
+    """
     flits = count_flits(READ_BYTES, gpu) + count_flits(HEADER_BYTES + gpu.l1.line, gpu)
     crossbar = (2 * gpu.crossbar.latency + flits) * gpu.clock / gpu.crossbar.clock
     return gpu.l2.latency + math.ceil(crossbar) + 1

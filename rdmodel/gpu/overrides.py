@@ -175,7 +175,9 @@ def _parse(key: str, value: Any) -> Any:
     if not isinstance(value, str) or key in NAME_KEYS:
         return value
     if key in LIST_KEYS:
-        return [parse_size(number, key) for number in value.split(",") if number]
+        # As on the command line, or as in the TOML that `rdmodel gpus` prints.
+        numbers = value.removeprefix("[").removesuffix("]").split(",")
+        return [parse_size(number.strip(), key) for number in numbers if number]
     if key == "l1.caches":
         return [] if value == "none" else value.split(",")
     if key == "l1.carveout" and not value[:1].isdecimal():

@@ -93,7 +93,7 @@ def _load_concentrations(columns: Columns, index: IndexFunction, sets: int, line
     for chunk in coalesce(columns, line, StoreRule.DROP):
         lengths = chunk.count[: chunk.n].astype(np.int64)
         values += _concentrations(chunk.lines[: chunk.used], lengths, index, sets, line).tolist()
-    return columns.pc[(columns.op == Op.LOAD) & (columns.space < FIRST_NON_L1_SPACE)].tolist(), values
+    return columns.pc[(columns.op == int(Op.LOAD)) & (columns.space < FIRST_NON_L1_SPACE)].tolist(), values
 
 
 def _concentrations(

@@ -138,7 +138,7 @@ def _count_chunk(chunk: Chunk) -> list[int]:
     sectors = np.bitwise_count(chunk.masks[: chunk.used]) if len(chunk.masks) else np.ones(chunk.used, np.uint8)
     ends = np.concatenate([[0], np.cumsum(sectors, dtype=np.int64)])[np.cumsum(count)]
     of_row = np.diff(ends, prepend=0)
-    looks, passes = op == Op.LOAD, op == BYPASS
+    looks, passes = op == int(Op.LOAD), op == BYPASS
     stores = ~(looks | passes)
     kinds = [(int(count[kind].sum()), int(of_row[kind].sum())) for kind in (looks, passes, stores)]
     loads, written = (int(np.count_nonzero(count[kind])) for kind in (looks | passes, stores))

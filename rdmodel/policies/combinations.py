@@ -72,8 +72,8 @@ def combination(wanted: CombinationLike) -> Combination:
     of `COMBINATIONS` with plus signs. Raises `ConfigError` for anything else, for two policies of one kind and for two
     index functions.
 
-    >>> combination("swl:warps=2+pd")
-    Combination(name='swl:warps=2+pd', policies=(SWL(warps=2), PD(distance=8)), index=None)
+    >>> combination("swl:warps=2+bypass-all")
+    Combination(name='swl:warps=2+bypass-all', policies=(SWL(warps=2), BypassAll()), index=None)
     """
     if isinstance(wanted, Combination):
         return wanted

@@ -53,7 +53,7 @@ BASELINE = "none"
 
 COMBINATIONS: Mapping[str, str] = {
     BASELINE: "",
-    "dwt-pric": "streaming-bypass+dwt-cs+index:pric",
+    "dwt-pric": "streaming-bypass:mpki=62.5+dwt-cs+index:pric",
     "apcm-swl": "apcm+swl:best",
 }
 """Combinations that have a name, with the texts that they stand for."""

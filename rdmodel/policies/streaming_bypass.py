@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -20,11 +21,15 @@ class StreamingBypass(Policy):
     did not find their tag; otherwise it opens. A slice of the L2 does the same by its reads. While a cache is closed,
     all of these requests bypass it, and only its tags are kept up to date. `caches` names the caches that can close:
     ``"l1"``, ``"l2"`` or ``"both"``.
+
+    With `mpki`, an L1 whose loads missed more often than that per 1,000 thread instructions of the period is open: it
+    thrashes, and other policies can help. None: the share alone decides.
     """
 
     period: int = 10_000
     threshold: float = 0.9
     caches: ClosingCaches = "both"
+    mpki: float | None = None
     name: ClassVar[str] = "streaming-bypass"
     kind: ClassVar[Kind] = "admission"
 
@@ -35,6 +40,8 @@ class StreamingBypass(Policy):
         check_number("threshold", self.threshold, 0)
         if self.threshold > 1:
             raise ConfigError(f"threshold={self.threshold}: must be at most 1")
+        if self.mpki is not None:
+            check_number("mpki", self.mpki, 0)
 
     def settings(self) -> Settings:
         """See `Policy.settings`."""
@@ -43,4 +50,5 @@ class StreamingBypass(Policy):
             "closing_slices": self.caches != "l1",
             "period": self.period,
             "missing_share": float(self.threshold),
+            "thrashing_mpki": math.inf if self.mpki is None else float(self.mpki),
         }

@@ -131,7 +131,8 @@ def usual_what_ifs(gpu: GPU) -> dict[str, GPU]:
     sizes = {n: l1.size // l1.ways * n for n in (*ways, 2 * l1.ways, 4 * l1.ways)}
     gpus = {f"L1 of {size_text(size)}, {n} ways": _own_l1(l1, size, n) for n, size in sizes.items()}
     if l1.sets > 1:
-        gpus[f"L1 of {size_text(l1.size)}, fully associative"] = replace(l1, ways=l1.lines, index=Linear())
+        size = "the same size" if l1.unified else size_text(l1.size)
+        gpus[f"L1 of {size}, fully associative"] = replace(l1, ways=l1.lines, index=Linear())
     return {name: gpu.replace(l1=changed) for name, changed in gpus.items()}
 
 

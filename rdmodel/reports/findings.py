@@ -12,11 +12,11 @@ from rdmodel.reports.labels import LAST_ACCESS_LABELS
 from rdmodel.timing.values import LATENCY, SHOWN_SHARE
 
 CAUSE_EXPLANATIONS = {
-    "compulsory": "first requests to a line, which no L1 avoids",
+    "compulsory": "first requests to a {part}, which no L1 avoids",
     "capacity": "more distinct lines come between two requests than the L1 holds",
     "associativity": "too many lines map to the same set",
 }
-"""Explanations of the causes of misses."""
+"""Explanations of the causes of misses; `part` is what a miss fetches."""
 
 MOST_NAMED = 3
 """Lines, arrays or terms that a sentence names."""
@@ -72,11 +72,12 @@ def _misses(kernel: KernelReport) -> Iterator[str]:
         yield f"No load request leaves the SM; {waiting} of the {prediction.unit} wait for {in_flight} in flight."
         return
     causes = {name: getattr(prediction.misses, name) for name in CAUSE_EXPLANATIONS}
+    part = "sector" if _has_sectors(kernel) else "line"
     most = max(causes, key=lambda name: causes[name])
     yield (
         f"{percent(prediction.miss_rate, 1)} of the load {prediction.unit} leave the SM. "
         f"{percent(causes[most], prediction.misses.total)} of these misses are {most} misses: "
-        f"{CAUSE_EXPLANATIONS[most]}."
+        f"{CAUSE_EXPLANATIONS[most].format(part=part)}."
     )
 
 
@@ -166,7 +167,8 @@ def _simulated(kernel: KernelReport) -> Iterator[str]:
         run = kernel.comparison.simulation
         blocks = sum(sm.blocks for sm in run.per_sm)
         part = "the whole launch" if blocks == kernel.summary.blocks else f"the first {blocks:,} blocks"
-        missed = f"{percent(run.miss_rate, 1)} of the load transactions miss in the L1s"
+        loads = "load sectors" if run.unit == "sectors" else run.unit
+        missed = f"{percent(run.miss_rate, 1)} of the {loads} miss in the L1s"
         yield (
             f"In the simulation, {run.sms} SMs run {part} in {count(run.cycles)} cycles, at an IPC of {run.ipc:,.2f}; "
             f"{missed if run.loads else 'it has no loads'}."

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rdmodel.comparison.values import Comparison
+from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import Occupancy
 from rdmodel.locality_analysis.values import Locality
 from rdmodel.model.options import Definition
+from rdmodel.results.describe import describe_l1
 from rdmodel.results.origin_kinds import ORIGINS
 from rdmodel.results.origins import Origins
 from rdmodel.results.prediction import Prediction
@@ -57,6 +59,11 @@ class KernelReport:
     def has_loads(self) -> bool:
         """Whether the modelled blocks have loads; without any, there are no rates and no reuse."""
         return bool(self.prediction.transactions)
+
+    def launched_on(self, gpu: GPU) -> GPU:
+        """Return `gpu` with the L1 that the launch leaves beside its shared memory."""
+        carveout = describe_l1(self.prediction.config["gpu"])["carveout"]
+        return gpu if carveout is None else gpu.replace(l1=gpu.l1.with_carveout(carveout))
 
     @property
     def histogram(self) -> Histogram:

@@ -11,6 +11,7 @@ from rdmodel.reports import figures
 from rdmodel.reports.bars import draw_bars
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.markup import Node, details, element, html_table, paragraph
+from rdmodel.results.describe import describe_memory
 from rdmodel.results.prediction import L2Prediction, Prediction
 from rdmodel.reuse.histogram import by_powers
 from rdmodel.trace.work import work_rows
@@ -47,6 +48,7 @@ def launch_section(kernel: KernelReport, ident: str) -> Element:
         ("grid", f"{shape_text(summary.grid)} blocks"),
         ("block", f"{shape_text(summary.block)} threads"),
         *([] if kernel.occupancy is None else [("occupancy", str(kernel.occupancy))]),
+        *([("L1", division)] if (division := describe_memory(kernel.prediction.config["gpu"])) else []),
         ("blocks in the counts below", f"{summary.blocks_held:,} of {summary.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in summary.instructions.items() if n),
         ("lane accesses", f"{summary.lane_accesses:,} ({summary.active_lanes:.1f} active lanes per instruction)"),

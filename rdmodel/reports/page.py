@@ -24,6 +24,7 @@ CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 TERMS = {
     "transaction": "request of one load instruction of a warp for one line, after coalescing",
+    "sector": "part of a line that is fetched on its own; where lines have several, hits and misses count sectors",
     "hit": "request to a line that is in the L1",
     "latency miss": "request to a line in flight: it waits for the line, but does not leave the SM",
     "compulsory miss": "first request to a line",
@@ -37,7 +38,7 @@ TERMS = {
 def write_page(gpu: GPU, kernels: Sequence[KernelReport]) -> str:
     """Return the page: a title, the findings and sections of each kernel, the GPU, and a glossary."""
     numbered = [(f"k{number}", kernel) for number, kernel in enumerate(kernels, 1)]
-    parts = {ident: list(_sections(kernel, gpu, ident)) for ident, kernel in numbered}
+    parts = {ident: list(_sections(kernel, kernel.launched_on(gpu), ident)) for ident, kernel in numbered}
     names = ", ".join(dict.fromkeys(kernel.kernel for kernel in kernels))
     title = f"Cache behaviour of {names} on {gpu.name}"
     body = element(
@@ -46,7 +47,7 @@ def write_page(gpu: GPU, kernels: Sequence[KernelReport]) -> str:
         *_head(gpu),
         _contents(numbered, parts),
         *(_summary(numbered) if len(numbered) > 1 else ()),
-        *(_kernel(kernel, gpu, ident, parts[ident]) for ident, kernel in numbered),
+        *(_kernel(kernel, kernel.launched_on(gpu), ident, parts[ident]) for ident, kernel in numbered),
         _gpu_fields(gpu),
         _glossary(),
     )
@@ -73,9 +74,10 @@ def _title(gpu: GPU, kernels: Sequence[KernelReport]) -> str:
 
 def _head(gpu: GPU) -> Iterator[Element]:
     l1, l2 = gpu.l1, gpu.l2
+    size = f"{'up to ' if l1.unified else ''}{size_text(l1.size)}"
     index = f"{l1.sets} sets, index function {l1.index.name}"
     yield paragraph(
-        f"{gpu.sms} SMs, each with an L1 of {size_text(l1.size)} ({l1.ways} ways, {index}, lines of {l1.line} "
+        f"{gpu.sms} SMs, each with an L1 of {size} ({l1.ways} ways, {index}, lines of {l1.line} "
         f"bytes), and a shared L2 of {size_text(l2.slices * l2.size)}. "
         f"Computed by rdmodel {__version__} without a GPU."
     )

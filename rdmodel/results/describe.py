@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from rdmodel.common.text import size_text
 from rdmodel.gpu.config import GPU
 from rdmodel.trace import Trace
 
@@ -22,6 +23,15 @@ def describe_l1(gpu: Mapping[str, Any]) -> dict[str, Any]:
     """
     l1 = gpu["l1"]
     return {"size": l1["size"], "carveout": l1.get("carveout"), "sector": l1.get("sector", l1["line"])}
+
+
+def describe_memory(gpu: Mapping[str, Any]) -> str:
+    """Return the division of an SM's memory in a run, from the GPU in its configuration; "" if the L1 has its own."""
+    l1 = gpu["l1"]
+    if not l1.get("unified"):
+        return ""
+    shared = size_text(l1["carveout"]) if l1["carveout"] else "none"
+    return f"{size_text(l1['size'])}: {size_text(l1['unified'])} per SM, of which shared memory has {shared}"
 
 
 def describe_trace(trace: Trace) -> dict[str, Any]:

@@ -138,7 +138,10 @@ def _rank(
 
 
 def _check_size(gpu: GPU, options: Mapping[str, Any]) -> None:
-    """Raise `Refusal` if empty caches would need too much memory; the time limit bounds the memory of a run later."""
+    """Raise `Refusal` if empty caches would need too much memory; the time limit bounds the memory of a run later.
+
+    The buffers of warps are no part of it: SMs fill them later, and share some.
+    """
     sms = options.get("sms")
     sms = gpu.sms if not isinstance(sms, int) else max(gpu.sms, sms)
     if sms > MAX_REQUEST_SMS:
@@ -148,7 +151,7 @@ def _check_size(gpu: GPU, options: Mapping[str, Any]) -> None:
         raise Refusal("too_large", f"seeds={seeds}: the service runs at most {MAX_REQUEST_SEEDS}")
     model_sms = options.get("model_sms", 1)
     modelled = model_sms if isinstance(model_sms, int) and model_sms <= sms else sms
-    least = prediction_bytes(0, sms=modelled, sets=gpu.l1.sets, warps=gpu.max_warps)
+    least = prediction_bytes(0, sms=modelled, sets=gpu.l1.sets, warps=0)
     if least > MAX_EMPTY_CACHE_BYTES:
         raise Refusal(
             "too_large", f"{modelled} SMs with {gpu.l1.sets} sets need {least:,} bytes before the first access"

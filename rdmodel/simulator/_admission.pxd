@@ -16,7 +16,7 @@ cdef enum:
 cdef class Admission(Plugins):
     cdef int on_stall
     cdef Period closing_period        # streaming-bypass
-    cdef double max_missing_share
+    cdef double max_missing_share, thrashing_mpki
     cdef int64_t distance             # pd
     cdef bint by_cache, since_allocation
     cdef int64_t counters, max_unused, unused_threshold     # abyp

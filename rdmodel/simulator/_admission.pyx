@@ -1,6 +1,7 @@
 # See _admission.pxd for the subject.
 """Simulate admission policies: `Admission`, on top of `Plugins`."""
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
 from rdmodel.plugins.policy cimport RDMODEL_ABSENT, RDMODEL_BYPASS, RDMODEL_USE, RDMODEL_USE_PRESENT
@@ -35,7 +36,7 @@ cdef class Admission(Plugins):
 
     def _read_admission(
         self, *, rule="all", bypass="none", bint closing_slices=False, int64_t period=-1, double missing_share=0.0,
-        int64_t distance=0, int64_t counters=0, int64_t max_unused=0, int64_t unused_threshold=0, int64_t loads=0,
+        double thrashing_mpki=INFINITY, int64_t distance=0, int64_t counters=0, int64_t max_unused=0, int64_t unused_threshold=0, int64_t loads=0,
         int64_t tags=0, int64_t max_accesses=0, bint bypassing=False, bint protecting=False, bint by_cache=False,
         bint since_allocation=False, table=0, options=(),
     ):
@@ -46,6 +47,7 @@ cdef class Admission(Plugins):
         self.closing_slices = closing_slices
         self.closing_period = Period(period, period - 1)
         self.max_missing_share = missing_share
+        self.thrashing_mpki = thrashing_mpki
         self.distance = distance
         self.by_cache = by_cache
         self.since_allocation = since_allocation
@@ -232,7 +234,8 @@ cdef class Admission(Plugins):
 
     cdef void _open_or_close(self) noexcept nogil:
         """Streaming bypass: close the caches that missed too often in the period, and open the others."""
-        cdef int64_t i
+        cdef int64_t i, executed
+        cdef bint thrashes
         cdef Sm* sm
         if self.closing_slices:
             for i in range(self.slices):
@@ -241,7 +244,10 @@ cdef class Admission(Plugins):
             return
         for i in range(self.sms):
             sm = &self.sm[i]
-            if cache_open_or_close(&sm.cache, &sm.closed, &sm.looked, &sm.not_found, self.max_missing_share):
+            executed = sm.n.thread_instructions - sm.instructions_at_closing
+            sm.instructions_at_closing = sm.n.thread_instructions
+            thrashes = executed > 0 and 1000.0 * <double> sm.not_found / <double> executed > self.thrashing_mpki
+            if cache_open_or_close(&sm.cache, &sm.closed, &sm.looked, &sm.not_found, self.max_missing_share, thrashes):
                 # A stalled access may succeed now.
                 sm.retry = True
                 sm.wake[0] = min(sm.wake[0], self.now + 1)

@@ -10,21 +10,21 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from rdmodel.simulator._cache cimport cache_free, cache_init, cache_intern, mshrs_free, mshrs_init
+from rdmodel.simulator._cache cimport cache_init, cache_intern, mshrs_init
 from rdmodel.simulator._clock cimport sm_cycle_of
-from rdmodel.simulator._dram cimport channel_free
 from rdmodel.simulator._inspection cimport Inspection
-from rdmodel.simulator._issue cimport Warp, warp_begin, warp_done, warp_free, warp_make_room, warp_starved
+from rdmodel.simulator._issue cimport Warp, warp_begin, warp_done, warp_make_room, warp_starved
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED, ADMIT_USED
 from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm, aligned_piece
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END, NEVER
 from rdmodel.simulator._network cimport REQUEST_BYTES as C_REQUEST_BYTES
-from rdmodel.simulator._patterns cimport patterns_end, patterns_free, patterns_init
+from rdmodel.simulator._patterns cimport patterns_end, patterns_init
 from rdmodel.simulator._period cimport period_end, period_over
-from rdmodel.simulator._victims cimport victims_begin, victims_free
+from rdmodel.simulator._release cimport slice_free, sm_free
+from rdmodel.simulator._victims cimport victims_begin
 from rdmodel.structures._index cimport INDEX_CALL, index_read
 from rdmodel.structures._lru cimport NONE
-from rdmodel.structures._ring cimport Ring, ring_first, ring_free, ring_pop
+from rdmodel.structures._ring cimport Ring, ring_first, ring_pop
 
 # A cimported name exists only in C; callers of this module need it in Python.
 from rdmodel.simulator._loadstore import ROW_WIDTH
@@ -162,48 +162,13 @@ cdef class Machine(Inspection):
                 raise MemoryError
 
     def __dealloc__(self):
-        cdef int64_t i, k
-        cdef Sm* sm
-        cdef Slice* s
+        cdef int64_t i
         if self.sm != NULL:
             for i in range(self.sms):
-                sm = &self.sm[i]
-                if sm.warp != NULL:
-                    for k in range(self.slots * self.block_warps):
-                        warp_free(&sm.warp[k])
-                free(sm.warp)
-                free(sm.slot)
-                free(sm.entry)
-                free(sm.entry_ids)
-                free(sm.entry_masks)
-                free(sm.entry_sectors)
-                free(sm.load)
-                cache_free(&sm.cache)
-                mshrs_free(&sm.mshrs)
-                ring_free(&sm.hits)
-                ring_free(&sm.resting)
-                ring_free(&sm.misses)
-                ring_free(&sm.responses)
-                if sm.buffer.queue != NULL:
-                    for k in range(sm.buffer.queues):
-                        ring_free(&sm.buffer.queue[k])
-                free(sm.buffer.queue)
-                free(sm.unused)
-                victims_free(&sm.victims)
-                patterns_free(&sm.patterns)
+                sm_free(&self.sm[i], self.slots * self.block_warps)
         if self.slice != NULL:
             for i in range(self.slices):
-                s = &self.slice[i]
-                cache_free(&s.cache)
-                mshrs_free(&s.mshrs)
-                mshrs_free(&s.passing)
-                mshrs_free(&s.crossing)
-                ring_free(&s.input)
-                ring_free(&s.waiting)
-                ring_free(&s.returns)
-                ring_free(&s.crossed)
-                ring_free(&s.answers)
-                channel_free(&s.channel)
+                slice_free(&self.slice[i])
         free(self.sm)
         free(self.slice)
         free(self.wakes)

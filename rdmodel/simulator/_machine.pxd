@@ -135,7 +135,7 @@ cdef struct Sm:
     # Policies: counters of the period, whether the L1 is closed, and the buffer before it.
     int64_t period_misses, period_instructions, sampled
     int64_t misses_before, instructions_before
-    int64_t looked, not_found
+    int64_t looked, not_found, instructions_at_closing
     bint closed
     Buffer buffer
     Victims victims

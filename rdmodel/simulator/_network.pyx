@@ -343,7 +343,7 @@ cdef class Network:
 
     cdef void _open_or_close_slice(self, Slice* s, double max_missing_share) noexcept nogil:
         """At the end of a period, close the slice if too many reads missed, else open it."""
-        if cache_open_or_close(&s.cache, &s.closed, &s.looked, &s.not_found, max_missing_share):
+        if cache_open_or_close(&s.cache, &s.closed, &s.looked, &s.not_found, max_missing_share, False):
             # A stalled request may succeed now.
             s.retry = True
             s.wake[0] = min(s.wake[0], self.now + 1)

@@ -83,10 +83,10 @@ class _Footprints:
 
 def _footprint(columns: Columns, unit: int) -> Footprint:
     lanes = np.diff(columns.address_start)
-    behind = np.isin(columns.space, (Space.GLOBAL, Space.TEXTURE))
+    behind = np.isin(columns.space, (int(Space.GLOBAL), int(Space.TEXTURE)))
     pieces = columns.addresses // unit
-    loads = np.repeat(behind & (columns.op != Op.STORE), lanes)
-    stores = np.repeat(behind & (columns.op != Op.LOAD), lanes)
+    loads = np.repeat(behind & (columns.op != int(Op.STORE)), lanes)
+    stores = np.repeat(behind & (columns.op != int(Op.LOAD)), lanes)
     return Footprint(np.unique(pieces[loads]), np.unique(pieces[stores]))
 
 

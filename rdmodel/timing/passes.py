@@ -32,7 +32,7 @@ def count_passes(trace: Trace, block: int) -> float:
 
 
 def _passes_of_columns(columns: Columns) -> int:
-    counted = (columns.space != Space.CONSTANT) & (columns.op != Op.BARRIER)
+    counted = (columns.space != int(Space.CONSTANT)) & (columns.op != int(Op.BARRIER))
     lanes = np.diff(columns.address_start)
     spread = np.zeros((len(columns), WARP), np.int64)
     active = (columns.mask[:, None] >> np.arange(WARP, dtype=np.uint32) & 1).astype(np.bool_) & (lanes > 0)[:, None]
@@ -42,7 +42,7 @@ def _passes_of_columns(columns: Columns) -> int:
 
 def _passes_of_segment(segment: Segment) -> int:
     # All iterations access the same places but for a distance that lanes share.
-    counted = (segment.space != Space.CONSTANT) & (segment.op != Op.BARRIER)
+    counted = (segment.space != int(Space.CONSTANT)) & (segment.op != int(Op.BARRIER))
     base, mask = segment.base[:, counted].reshape(-1, WARP), segment.mask[:, counted].reshape(-1)
     size = np.broadcast_to(segment.size[counted], segment.mask[:, counted].shape).reshape(-1)
     return _count(np.maximum(base, 0), mask, size)

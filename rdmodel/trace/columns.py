@@ -21,6 +21,10 @@ LAST_ADDRESS = (1 << 63) - 16
 """The highest byte address of a lane: 16 bytes from there on still have signed 64-bit addresses."""
 
 
+# Compare columns with `int(Op.LOAD)`. NumPy looks up attributes of types that it does not know, and ignores all errors:
+# Python 3.11 does so in Python code for enumerations, where an interruption by Ctrl-C would be lost.
+
+
 class Op(IntEnum):
     """The operation of a memory instruction."""
 
@@ -42,7 +46,7 @@ class Space(IntEnum):
 EVERY_ITERATION = 2
 """A value of `Segment.loop_exit`: the warp leaves the load's loop in every iteration of the segment."""
 
-FIRST_NON_L1_SPACE = Space.CONSTANT
+FIRST_NON_L1_SPACE = int(Space.CONSTANT)
 """The first `Space` that is not cached in the L1: accesses to it and to later ones make no L1 transaction."""
 
 VALUES_PER_CHECK = 1 << 16
@@ -164,7 +168,7 @@ class Columns:
         self._refuse(self.gap[part] < 0, "gap {0} is negative", self.gap[part], part)
         if self.cache_op is not None:
             self._refuse(_NO_CACHE_OP[self.cache_op[part]], "cache_op {0} is no operator", self.cache_op[part], part)
-        barrier = op == Op.BARRIER
+        barrier = op == int(Op.BARRIER)
         self._refuse(~barrier & ((size < 1) | (size > 16)), "size {0} is not 1 to 16 bytes", size, part)
         self._refuse(~barrier & (mask == 0), "no active lane (mask {0})", mask, part)
         addresses = np.diff(self.address_start[part.start : part.stop + 1])

@@ -129,7 +129,7 @@ class RequestCounts:
         for row, weight in enumerate((np.ones(n, np.int64), count, each)):
             self._counts[row] += np.bincount(place[seen], weight[seen], len(L1_ACCESSES)).astype(np.int64)
         self._other += int(chunk.gap[:n].sum(dtype=np.int64))
-        self._barriers += int(np.count_nonzero(op == Op.BARRIER))
+        self._barriers += int(np.count_nonzero(op == int(Op.BARRIER)))
 
     def add_constants(self, content: Columns | Program) -> None:
         """Count the loads from constant memory, which have no lines in a chunk."""
@@ -174,14 +174,14 @@ def _fill(stream: WarpStream, chunk: Chunk) -> Iterator[Chunk]:
 def _constants_of_segments(program: Program) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield the trips and the words of the loads from constant memory of each segment; -1 is no word."""
     for segment in program:
-        at = np.flatnonzero(segment.space == Space.CONSTANT)
+        at = np.flatnonzero(segment.space == int(Space.CONSTANT))
         if len(at):
             active = (segment.mask[:, at, None] >> np.arange(WARP, dtype=np.uint32) & 1).astype(np.bool_)
             yield segment.trips, np.where(active, segment.base[:, at] // _WORD, -1).reshape(-1, WARP)
 
 
 def _constants_of_rows(columns: Columns) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    at = np.flatnonzero(columns.space == Space.CONSTANT)
+    at = np.flatnonzero(columns.space == int(Space.CONSTANT))
     if len(at):
         words = np.full((len(at), WARP), -1, np.int64)
         start = columns.address_start[at]

@@ -72,7 +72,7 @@ def _rows(segment: Segment, has_cache_ops: bool) -> dict[str, NDArray[Any]]:
         rows["cache_op"] = np.zeros(len(warp), np.uint8) if given is None else given[instruction]
     rows["warp"] = warp
     active = (rows["mask"][:, None] >> _LANES & 1).astype(np.bool_)
-    active[rows["op"] == Op.BARRIER] = False
+    active[rows["op"] == int(Op.BARRIER)] = False
     row, lane = np.nonzero(active)
     moved = trip * segment.step[instruction]
     rows["addresses"] = segment.base[warp[row], instruction[row], lane] + moved[row]
@@ -81,7 +81,7 @@ def _rows(segment: Segment, has_cache_ops: bool) -> dict[str, NDArray[Any]]:
 
 def _address_counts(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
     lanes: NDArray[np.int64] = np.bitwise_count(columns["mask"]).astype(np.int64)
-    lanes[columns["op"] == Op.BARRIER] = 0
+    lanes[columns["op"] == int(Op.BARRIER)] = 0
     return lanes
 
 

@@ -56,7 +56,7 @@ def wide_instructions(
         return
     for first in range(int(starts[0]), int(starts[-1]), VALUES_PER_CHECK):
         part = slice(first, min(first + VALUES_PER_CHECK, int(starts[-1])))
-        rows = first + np.flatnonzero((columns.mask[part] & missing != 0) & (columns.op[part] != Op.BARRIER))
+        rows = first + np.flatnonzero((columns.mask[part] & missing != 0) & (columns.op[part] != int(Op.BARRIER)))
         if len(rows):
             yield rows, first_warp + np.searchsorted(starts, rows, side="right") - 1
         if pages is not None:

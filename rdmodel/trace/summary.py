@@ -196,7 +196,7 @@ class _SummaryCounts:
         if self._arrays:
             self._add_places(columns.addresses)
         for chunk in counted_chunks(columns, self._line, SECTOR):
-            loads = chunk.op[: chunk.n] == Op.LOAD
+            loads = chunk.op[: chunk.n] == int(Op.LOAD)
             self.load_transactions += int(chunk.count[: chunk.n][loads].sum())
             self.lines.add(chunk.lines[: chunk.used])
             self.requests.add(chunk)

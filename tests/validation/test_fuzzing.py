@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -15,10 +16,12 @@ import pytest
 from rdmodel.errors import MAX_MESSAGE_LENGTH, RdmodelError, TraceError
 from tests.support.paths import DATA, ROOT
 from tests.support.sanitizers import not_sanitized
+from tracegen import cuda
 from tracegen.cuda import array_arguments
 from tracegen.formats import compressed
+from tracegen.ptx import parse
 from validation.fuzzing import __main__ as command
-from validation.fuzzing import report
+from validation.fuzzing import programs, report
 from validation.fuzzing.build import FOLDER, MODULES, build, compiler
 from validation.fuzzing.laws import BrokenLaw, check_message
 from validation.fuzzing.mutation import Mutator
@@ -335,3 +338,36 @@ def test_a_new_run_takes_the_place_of_the_old_one_of_its_reader():
     sanitized = report.Run.of("trc", 1, True, Tally(inputs=7))
     assert report.merged([one, sanitized], [other]) == [other, sanitized]
     assert report.from_csv(report.to_csv([one, sanitized])) == [one, sanitized]
+
+
+# ---- Programs
+
+
+def test_changed_instructions_are_parsed_more_often_than_changed_bytes():
+    case, rng = TARGETS["ptx"].seeds()[0], Random(3)
+    shape = programs.instructions("kernel.ptx")
+    other = Mutator(Random(3), TARGETS["ptx"].words, (), 4000)
+
+    def parsed(cases):
+        count = 0
+        for changed in cases:
+            with suppress(RdmodelError):
+                count += bool(parse(changed["kernel.ptx"].decode("utf-8", "replace"), "k").kernels)
+        return count
+
+    shaped = [shape(case, rng) for _ in range(60)]
+    assert len({one["kernel.ptx"] for one in shaped}) > 50
+    assert parsed(shaped) > 1.3 * parsed(other.changed(case, case) for _ in range(60))
+
+
+def test_the_seeds_of_launch_files_are_launched(tmp_path, monkeypatch):
+    launched = []
+    whole = cuda.launches
+    monkeypatch.setattr(cuda, "launches", lambda *args, **more: launched.append(args) or whole(*args, **more))
+    for case in TARGETS["launch"].seeds():
+        for name, data in case.items():
+            (tmp_path / name).write_bytes(data)
+        TARGETS["launch"].read(tmp_path / "launch.toml", Way())
+    assert len(launched) == 1  # the one of PTX
+    first, second = whole(tmp_path / "launch.toml")
+    assert [len(trace) for trace in (first, second)] == [24, 24]  # three accesses of two warps in four blocks

@@ -10,6 +10,7 @@
                           bound: ``int[n]:random:7:256``
 ``x=@data.npy``           an array from a file; ``x=double@data.npy`` converts it
 ``p={x=float[n],n=4}``    the fields of a structure; those that are left out are zeros
+``p={struct=int n,n=4}``  a structure of a declared layout, where the source does not tell it (PTX)
 ``p={x=&y}``              a pointer to the array ``y``, another argument, which need not be a parameter
 ``t={texels=float[8,8]}`` a texture, with options such as ``filter=linear`` (`tracegen.cuda.textures`)
 ``x=@m.mtx:rows``         a sparse matrix from a Matrix Market file in CSR form: row pointers (``rows``), column indices
@@ -31,7 +32,14 @@ from numpy.typing import NDArray
 from rdmodel.errors import ConfigError, unknown
 from tracegen.cuda import array_arguments
 from tracegen.cuda.element_types import ADDRESS_TYPES, is_pointer, pointed_element
-from tracegen.cuda.structures import POINTER_BYTES, Structure, StructureValue, pack_structure
+from tracegen.cuda.structures import (
+    POINTER_BYTES,
+    STRUCT,
+    Structure,
+    StructureValue,
+    declared_structure,
+    pack_structure,
+)
 from tracegen.cuda.textures import TEXELS, TextureValue, is_texture, make_value, texture_options
 
 ArgumentValue = int | float | bytes | NDArray[Any] | Mapping[str, Any] | list[Any] | StructureValue | TextureValue
@@ -143,8 +151,10 @@ def _parse_value(value: object, name: str, sizes: Mapping[str, int], folder: Pat
         return make_value(_parse_value(value[TEXELS], f"{name}.{TEXELS}", sizes, folder), options, name)
     if isinstance(value, Mapping):
         lists = {field: part for field, part in value.items() if isinstance(part, list | tuple) and _are_numbers(part)}
-        rest = {field: part for field, part in value.items() if field not in lists}
+        declared = {field: part for field, part in value.items() if field == STRUCT}
+        rest = {field: part for field, part in value.items() if field not in lists and field not in declared}
         return {
+            **declared,
             **{field: np.asarray(part) for field, part in lists.items()},
             **_parse_values(rest, sizes, folder, f"{name}."),
         }
@@ -166,7 +176,10 @@ def _resolve(value: ArgumentValue, arrays: Mapping[str, ArgumentValue], name: st
     if not isinstance(value, Mapping):
         return value
     if _REFERENCE not in value:
-        return {field: _resolve(part, arrays, f"{name}.{field}") for field, part in value.items()}
+        return {
+            field: part if field == STRUCT else _resolve(part, arrays, f"{name}.{field}")
+            for field, part in value.items()
+        }
     target = arrays.get(value[_REFERENCE])
     if not isinstance(target, np.ndarray):
         raise ConfigError(f"argument {name}=&{value[_REFERENCE]}: must be the name of an array among the arguments")
@@ -296,12 +309,18 @@ def _fields(text: str, name: str) -> dict[str, str]:
 
 
 def _fit_structure(fields: Mapping[str, Any], parameter: KernelParameter, where: str) -> StructureValue:
-    if parameter.structure is None or parameter.structure.bytes != parameter.bytes:
+    structure = declared_structure(fields[STRUCT], where) if STRUCT in fields else parameter.structure
+    if structure is not None and STRUCT in fields and structure.bytes != parameter.bytes:
         raise ConfigError(
-            f"{where}: the layout of {parameter.declared or 'the structure'} is not known from the source: "
-            f"give its {parameter.bytes} bytes, in Python as bytes or a NumPy structured value"
+            f"{where}.{STRUCT}: has {structure.bytes} bytes, must have the {parameter.bytes} of the kernel"
         )
-    return pack_structure(parameter.structure, fields, where)
+    if structure is None or structure.bytes != parameter.bytes:
+        raise ConfigError(
+            f"{where}: the layout of {parameter.declared or 'the structure'} is not known from the source: declare it, "
+            f"such as {STRUCT}='float *x; int n', or give its {parameter.bytes} bytes, in Python as bytes or a NumPy "
+            "structured value"
+        )
+    return pack_structure(structure, {name: value for name, value in fields.items() if name != STRUCT}, where)
 
 
 def _check_elements(array: NDArray[Any], parameter: KernelParameter, where: str) -> None:

@@ -25,6 +25,24 @@ POINTER_BYTES = 8
 HANDLE_TYPES = frozenset({"cudaTextureObject_t", "cudaSurfaceObject_t", "unsigned long long"})
 """Types of textures and surfaces, which are numbers in the code of the device."""
 
+STRUCT = "struct"
+"""Key of the declared layout among the fields of a structure; no field of C++ has this name."""
+
+_C_TYPES = {
+    ("i", 1): "signed char",
+    ("u", 1): "unsigned char",
+    ("i", 2): "short",
+    ("u", 2): "unsigned short",
+    ("i", 4): "int",
+    ("u", 4): "unsigned int",
+    ("i", 8): "long long",
+    ("u", 8): "unsigned long long",
+    ("f", 2): "half",
+    ("f", 4): "float",
+    ("f", 8): "double",
+}
+"""Types of C by the kind and the size of a NumPy type."""
+
 _QUALIFIERS = frozenset({"const", "volatile", "mutable", "struct", "__restrict__", "__restrict", "typename"})
 _NO_VARIABLES = frozenset({"static", "using", "typedef", "friend"})
 _UNUSUAL = frozenset({"virtual", "enum", "union", "class"})
@@ -83,6 +101,38 @@ def structures(texts: Iterable[str]) -> dict[str, Structure]:
             if layout is not None:
                 found[name] = layout
     return found
+
+
+def declared_structure(declared: object, where: str) -> Structure:
+    """Return the layout that a user declares: fields in C, ``float *x; int n``, or a structured NumPy dtype.
+
+    An unsigned number of 8 bytes in a dtype may hold the address of an array. Raises `ConfigError`.
+    """
+    if isinstance(declared, np.dtype) and declared.fields:
+        return Structure(
+            STRUCT,
+            tuple(_field_of_dtype(name, declared.fields[name], where) for name in declared.names or ()),
+            declared.itemsize,
+            declared.alignment,
+        )
+    text = declared if isinstance(declared, str) and not set("{}#") & set(declared) else ""
+    found = structures([f"struct {STRUCT}_ {{ {text}; }};"]).get(f"{STRUCT}_")
+    if found is None:
+        shown = declared if isinstance(declared, str) else type(declared).__name__
+        raise ConfigError(
+            f"{where}.{STRUCT}={shown!r}: must be the fields in C, such as 'float *x; int n', or in Python a "
+            "structured NumPy dtype"
+        )
+    return found
+
+
+def _field_of_dtype(name: str, place: tuple[Any, ...], where: str) -> StructureField:
+    dtype, offset = place[0], place[1]
+    base, shape = dtype.subdtype or (dtype, None)
+    declared = _C_TYPES.get((base.kind, base.itemsize))
+    if declared is None or not base.isnative:
+        raise ConfigError(f"{where}.{STRUCT}: {name}: is a {base}, must be a native integer or floating-point number")
+    return StructureField(name, declared, offset, dtype.itemsize, None if shape is None else math.prod(shape))
 
 
 def pack_structure(structure: Structure, values: Mapping[str, Any], where: str) -> StructureValue:

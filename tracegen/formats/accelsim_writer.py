@@ -221,12 +221,12 @@ class _AccelsimLosses:
 
     def count(self, columns: Columns) -> Columns:
         """Count the losses in a piece; return it with gaps that can be written."""
-        access = columns.op != Op.BARRIER
-        store = access & (columns.op != Op.LOAD)
+        access = columns.op != int(Op.BARRIER)
+        store = access & (columns.op != int(Op.LOAD))
         self._masks += int(np.count_nonzero(~access & (columns.mask == 0)))
         self._sizes += int(np.count_nonzero(access & ~np.isin(columns.size, _ACCESS_BYTES)))
-        self._local += int(np.count_nonzero((columns.op == Op.ATOMIC) & (columns.space == Space.LOCAL)))
-        self._constants += int(np.count_nonzero(store & (columns.space == Space.CONSTANT)))
+        self._local += int(np.count_nonzero((columns.op == int(Op.ATOMIC)) & (columns.space == int(Space.LOCAL))))
+        self._constants += int(np.count_nonzero(store & (columns.space == int(Space.CONSTANT))))
         if columns.cache_op is not None:
             self._cache_ops += int(np.count_nonzero(_CHANGED_CACHE_OPS[columns.cache_op] | ~_may_have(columns)))
         if len(columns) and int(columns.gap.max()) > MAX_WRITTEN_GAP:
@@ -263,7 +263,7 @@ class _AccelsimLosses:
 def _may_have(columns: Columns) -> NDArray[np.bool_]:
     """Tell for each instruction whether its opcode can express an operator, or it has none."""
     assert columns.cache_op is not None
-    loads = (columns.op == Op.LOAD) & (columns.space < FIRST_NON_L1_SPACE)
+    loads = (columns.op == int(Op.LOAD)) & (columns.space < FIRST_NON_L1_SPACE)
     return np.asarray(loads | (columns.cache_op == CacheOp.NONE), np.bool_)
 
 

@@ -175,12 +175,12 @@ class _TrcLosses:
 
     def count(self, block: int, warp: NDArray[np.int64], columns: Columns) -> None:
         """Count the losses in a piece of a block; `warp` is the warp of every instruction."""
-        barrier, elsewhere = columns.op == Op.BARRIER, columns.space >= FIRST_NON_L1_SPACE
+        barrier, elsewhere = columns.op == int(Op.BARRIER), columns.space >= FIRST_NON_L1_SPACE
         written = ~barrier & ~elsewhere
         self.barriers += int(np.count_nonzero(barrier))
         self.elsewhere += int(np.count_nonzero(elsewhere & ~barrier))
-        self.atomics += int(np.count_nonzero(columns.op == Op.ATOMIC))
-        self.local += int(np.count_nonzero(written & (columns.space == Space.LOCAL)))
+        self.atomics += int(np.count_nonzero(columns.op == int(Op.ATOMIC)))
+        self.local += int(np.count_nonzero(written & (columns.space == int(Space.LOCAL))))
         if not written.any():
             return
         warp, mask = warp[written], columns.mask[written]
@@ -223,7 +223,7 @@ def _rendered_blocks(trace: Trace, losses: _TrcLosses) -> Iterator[bytes]:
 
 def _render_piece(columns: Columns, warp: NDArray[np.int64], block: int, block_threads: int) -> bytes:
     lanes = np.diff(columns.address_start)
-    masks = np.where(columns.op == Op.BARRIER, 0, columns.mask).astype(np.uint32)
+    masks = np.where(columns.op == int(Op.BARRIER), 0, columns.mask).astype(np.uint32)
     lane = np.nonzero(masks[:, None] >> np.arange(WARP, dtype=np.uint32) & 1)[1]
     thread = np.repeat(warp * WARP, lanes) + lane
     if len(thread) and int(thread.max()) >= block_threads:
@@ -231,7 +231,7 @@ def _render_piece(columns: Columns, warp: NDArray[np.int64], block: int, block_t
             f"block {block}: thread {int(thread.max())} is active, but a block has {block_threads} threads"
         )
     written = np.repeat(columns.space < FIRST_NON_L1_SPACE, lanes)
-    store = np.repeat((columns.op != Op.LOAD).astype(np.uint8), lanes)[written]
+    store = np.repeat((columns.op != int(Op.LOAD)).astype(np.uint8), lanes)[written]
     size = np.repeat(columns.size, lanes)[written]
     out = np.empty(_MAX_WRITTEN_LINE_BYTES * len(size), np.uint8)
     used = render((thread + block * block_threads)[written], store, columns.addresses[written], size, out)

@@ -14,6 +14,7 @@ from rdmodel import presets
 from rdmodel.comparison import nsight
 from rdmodel.errors import RdmodelError, TraceError
 from rdmodel.trace import Trace, storage
+from tracegen import cuda
 from tracegen.affine.json_form import load_affine, to_json
 from tracegen.cuda import array_arguments
 from tracegen.cuda.launchfile import read_launch_file
@@ -24,7 +25,7 @@ from tracegen.ptx.emulator.textures import ADDRESSES, FILTERS, TextureOptions, m
 from tracegen.ptx.lowering.lowering import is_reference, variable_bytes
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.syntax.parser import parse
-from validation.fuzzing import seeds, shaping, tables
+from validation.fuzzing import programs, seeds, shaping, tables
 from validation.fuzzing.laws import check_equal, check_round_trip, plain, require
 from validation.fuzzing.recorded import PACKED, TEXTS
 from validation.fuzzing.target import SMALL, Target, Way, nothing
@@ -117,7 +118,13 @@ def _ptx(path: Path, way: Way) -> Any:
                 sizes = [variable_bytes(parameter) for parameter in module.functions[kernel].parameters]
                 args = [machine.allocate(1 << 14, "x") if size == POINTER else bytes(size) for size in sizes]
                 _bind_textures(machine, kernel)
-                launched = machine.launch(kernel, 2, 64, args, max_instructions=2000, values=values)
+                launched = machine.launch(
+                    *(kernel, 2, 64, args),
+                    shared=1024,
+                    cluster=None if values else 2,
+                    max_instructions=2000,
+                    values=values,
+                )
                 require(all("\n" not in note for note in launched.notes), "a note of several lines")
                 launched.run(1)
     return module
@@ -138,8 +145,15 @@ def _bind_textures(machine: LoadedModule, kernel: str) -> None:
 
 
 def _launch(path: Path, way: Way) -> Any:
+    """Read a launch file; if its source is PTX, prepare all launches, and execute a block of the first one."""
     array_arguments.MAX_ARRAY_BYTES = 1 << 20  # a file may ask for any amount of memory below the limit
-    return read_launch_file(path)
+    file = read_launch_file(path)
+    if file.source.suffix == ".ptx":
+        with suppress(RdmodelError):
+            trace = next(cuda.launches(path, max_instructions=2000))
+            require(all("\n" not in note for note in trace.notes), "a note of several lines")
+            trace.block(0)
+    return file
 
 
 # ---- Data of kernels
@@ -217,6 +231,7 @@ OTHERS = (
         check=nothing,
         watched=("/tracegen/ptx/",),
         words=words(PTX),
+        shapers=(programs.instructions("kernel.ptx"),),
     ),
     Target(
         name="launch",
@@ -226,6 +241,7 @@ OTHERS = (
         check=nothing,
         watched=("/tracegen/cuda/",),
         words=words(LAUNCH),
+        shapers=(programs.settings("launch.toml"),),
         most=8000,
     ),
     Target(

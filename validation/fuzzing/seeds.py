@@ -380,9 +380,66 @@ args = { n = 1000, in = "out", x = 0.5 }
 """
 
 
+LAUNCH_OF_PTX = """source = "k.ptx"
+architecture = "sm_90a"
+block = [32, 2]
+grid = 4
+cluster = 2
+shared = 1024
+unroll = 2
+[args]
+n = 64
+x = "float[n]:iota"
+y = "int[n]"
+[variables]
+weights = "float[4]:zeros"
+[[launch]]
+kernel = "k"
+[launch.args]
+p = { struct = "float *q; int n", q = "&x", n = 4 }
+out = "y"
+image = { texels = "float[8, 8]", filter = "linear" }
+[[launch]]
+grid = [2, 2]
+cluster = [2, 2]
+[launch.args]
+p = { struct = "int *q; int n", q = "&y", n = 8 }
+out = "x"
+image = "float[8, 8]"
+"symbol:weights" = "float[4]:iota"
+"""
+
+SOURCE_OF_LAUNCH = b"""
+.version 8.7
+.target sm_90a
+.address_size 64
+.const .align 4 .b8 weights[16];
+.visible .entry k(.param .align 8 .b8 p[16], .param .u64 out, .param .u64 image)
+{
+	.reg .b32 %r<5>;
+	.reg .f32 %f<5>;
+	.reg .b64 %rd<6>;
+	ld.param.u64 %rd1, [p];
+	ld.param.u32 %r1, [p+8];
+	ld.param.u64 %rd2, [out];
+	ld.param.u64 %rd3, [image];
+	mov.u32 %r2, %tid.x;
+	rem.u32 %r2, %r2, %r1;
+	mul.wide.u32 %rd4, %r2, 4;
+	add.s64 %rd5, %rd1, %rd4;
+	ld.global.f32 %f1, [%rd5];
+	tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd3, {%r2, %r2}];
+	add.s64 %rd5, %rd2, %rd4;
+	st.global.f32 [%rd5], %f1;
+	ret;
+}
+"""
+
+
 def launch() -> list[Case]:
-    """Return launch files."""
-    return [{"launch.toml": LAUNCH.encode(), "scan.cu": b"__global__ void scan_blocks(int n) {}\n"}]
+    """Return launch files, of CUDA and of PTX."""
+    of_cuda = {"launch.toml": LAUNCH.encode(), "scan.cu": b"__global__ void scan_blocks(int n) {}\n"}
+    return [of_cuda, {"launch.toml": LAUNCH_OF_PTX.encode(), "k.ptx": SOURCE_OF_LAUNCH}]
 
 
 def gpu() -> list[Case]:

@@ -78,8 +78,8 @@ skew-symmetric hermitian % %c 1~1~1 2~2 0~2 1 2 3 -1 +1 1.5 1e9 nan -inf infinit
 """
 
 LAUNCH = b'''
-source= block= grid= [args] [[launch]] kernel= shared= args= "int[n]" "float[n*n]:iota" "int[4]:random:7:0" "@x.npy"
-"symbol:w"= [variables] options= architecture= "-O3" texels= filter= "linear" "&n"
+source= block= grid= cluster= unroll= [args] [[launch]] kernel= shared= args= "int[n]" "float[n*n]:iota"
+"int[4]:random:7:0" "@x.npy" "symbol:w"= [variables] options= architecture= "-O3" texels= filter= "linear" "&n"
 "int[n]:random:-1" "@scan.cu" "@m.mtx:rows" {x=1} [1,2,3] 1979-05-27 inf nan true """ [[[[ "double[0]" "x[1]"
 '''
 

@@ -67,6 +67,7 @@ class Measurement(SimulatedCounters):
     mshr_merge: int
     miss_queue: int
     answers: int
+    answer_bytes: int
     found: int
     variant: int = 0
 
@@ -149,6 +150,7 @@ def _measurement(case: Case, name: str, run: Simulation, variant: int) -> Measur
         mshr_merge=fails.mshr_merge,
         miss_queue=fails.miss_queue,
         answers=run.traffic.response_messages,
+        answer_bytes=run.traffic.response_bytes,
         found=next(iter(run.found.values()), -1),
         variant=variant,
     )

@@ -12,7 +12,7 @@ from validation.policies import jia, khairy, khairy_others, koo, koo_compared, k
 from validation.policies.claims import Counters
 from validation.policies.measure import FOLDER, Case, Measurement, settings
 from validation.policies.patterns import Pattern
-from validation.policies.verdicts import Verdict, judge
+from validation.policies.verdicts import Verdict, judge, with_ranges
 
 RESULTS = FOLDER / "RESULTS.md"
 """The page with the verdicts of all claims. Each paper has a page beside it with the measured numbers."""
@@ -20,17 +20,23 @@ RESULTS = FOLDER / "RESULTS.md"
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper, the file name of its page, and the functions of its claims by name."""
+    """A paper, the file name of its page, the functions of its claims by name, and those of further tables."""
 
     title: str
     page: str
     claims: Mapping[str, Callable[[Counters], Claim]]
+    tables: Sequence[Callable[[Counters], str]] = ()
 
 
 PAPERS = (
-    Paper(khairy.KHAIRY, "RESULTS-khairy.md", {**khairy.CLAIMS, **khairy_others.CLAIMS}),
+    Paper(
+        khairy.KHAIRY,
+        "RESULTS-khairy.md",
+        {**khairy.CLAIMS, **khairy_others.CLAIMS},
+        (khairy_others.sweep, khairy_others.second_opinion),
+    ),
     Paper(wang.WANG, "RESULTS-wang.md", wang.CLAIMS),
-    Paper(jia.JIA, "RESULTS-jia.md", jia.CLAIMS),
+    Paper(jia.JIA, "RESULTS-jia.md", jia.CLAIMS, (jia.queue_sweep,)),
     Paper(koo_patterns.KOO, "RESULTS-koo.md", {**koo_patterns.CLAIMS, **koo.CLAIMS, **koo_compared.CLAIMS}),
 )
 
@@ -58,7 +64,8 @@ PAPER_HEAD = """\
 # {title}: claims about cache-management policies, in the simulator
 
 Written by `python -m validation.policies --record`; [all verdicts](RESULTS.md). "Times as fast" compares the cycles of
-a run with those of the same kernel on the same machine without policies (`none` in `results.csv`).
+a run with those of the same kernel on the same machine without policies (`none` in `results.csv`). Numbers and
+conditions behind "here" are ours, and so are the numbers of `abyp`, of which no paper has any.
 """
 
 
@@ -76,10 +83,15 @@ def claims(measurements: Iterable[Measurement], patterns: Iterable[Pattern]) -> 
 
 def judged(measurements: Iterable[Measurement], patterns: Sequence[Pattern]) -> dict[str, Verdict]:
     """Return the verdict of every claim by its name, over all variants of the measurements."""
-    by_variant: dict[int, list[Measurement]] = {}
+    return judge([claims(one, patterns) for one in _variants(measurements)])
+
+
+def _variants(measurements: Iterable[Measurement]) -> list[list[Measurement]]:
+    """Return the measurements of each variant, in the order of their numbers."""
+    found: dict[int, list[Measurement]] = {}
     for one in measurements:
-        by_variant.setdefault(one.variant, []).append(one)
-    return judge([claims(by_variant[variant], patterns) for variant in sorted(by_variant)])
+        found.setdefault(one.variant, []).append(one)
+    return [found[variant] for variant in sorted(found)]
 
 
 def to_markdown(found: Mapping[str, Verdict]) -> str:
@@ -115,12 +127,19 @@ def overview(found: Mapping[str, Verdict]) -> str:
 
 def pages(measurements: Iterable[Measurement], patterns: Sequence[Pattern]) -> dict[Path, str]:
     """Return the text of every page by its file: the verdicts, and a page for each paper."""
-    found = judged(measurements, patterns)
+    runs = list(measurements)
+    found = judged(runs, patterns)
     texts = {RESULTS: f"{HEAD}\n{overview(found)}"}
     for paper in PAPERS:
         table = to_markdown({name: found[name] for name in paper.claims})
-        texts[FOLDER / paper.page] = f"{PAPER_HEAD.format(title=paper.title)}\n{table}"
+        texts[FOLDER / paper.page] = f"{PAPER_HEAD.format(title=paper.title)}\n{table}{_further(paper, runs)}"
     return texts
+
+
+def _further(paper: Paper, measurements: Iterable[Measurement]) -> str:
+    """Return the further tables of a paper, with ranges over the variants."""
+    counters = [Counters(one, ()) for one in _variants(measurements)]
+    return "".join(f"\n{with_ranges([table(one) for one in counters])}\n" for table in paper.tables)
 
 
 def differences(measurements: Iterable[Measurement], recorded: Iterable[Measurement]) -> list[str]:

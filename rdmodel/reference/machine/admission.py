@@ -51,8 +51,8 @@ class Admission:
     def on_warp_end(self, warp: Warp) -> None:
         """Handle the end of a warp (E2)."""
 
-    def end_cycle(self, now: int) -> None:
-        """Handle the end of cycle `now`, before phase E1."""
+    def end_cycle(self, now: int, instructions: int) -> None:
+        """Handle the end of cycle `now`, before phase E1, after so many thread instructions of the SM."""
 
     def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         return self._l1.load(transaction)
@@ -137,9 +137,9 @@ class StreamingAdmission(Admission):
     def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
         self._gate.count_read(absent=absent)
 
-    def end_cycle(self, now: int) -> None:
+    def end_cycle(self, now: int, instructions: int) -> None:
         """Open or close the L1 at the end of a period."""
         was_open = self._gate.is_open
-        self._gate.end_cycle(now)
+        self._gate.end_cycle(now, instructions)
         if self._gate.is_open and not was_open:
             self._l1.forget_ghosts()

@@ -6,22 +6,34 @@ from rdmodel.policies import StreamingBypass
 
 
 class Gate:
-    """Open at first; closed after each period in which the share of reads without a tag exceeded the threshold."""
+    """Open at first; closed after each period in which the share of reads without a tag exceeded the threshold.
+
+    The gate of an L1 stays open while the L1 thrashes: it knows the thread instructions of its SM.
+    """
 
     def __init__(self, policy: StreamingBypass) -> None:
         self.is_open = True
         self._policy = policy
         self._looked = self._missed = 0
+        self._instructions = 0  # at the beginning of the period
 
     def count_read(self, *, absent: bool) -> None:
         """Count a served read; `absent` says whether it found no tag."""
         self._looked += 1
         self._missed += absent
 
-    def end_cycle(self, now: int) -> None:
-        """Open or close at the end of a period."""
+    def end_cycle(self, now: int, instructions: int = 0) -> None:
+        """Open or close at the end of a period, after so many thread instructions of the SM; 0 for slices."""
         if (now + 1) % self._policy.period:
             return
         if self._looked:
-            self.is_open = self._missed / self._looked <= self._policy.threshold
+            few = self._missed / self._looked <= self._policy.threshold
+            self.is_open = few or self._thrashes(instructions - self._instructions)
         self._looked = self._missed = 0
+        self._instructions = instructions
+
+    def _thrashes(self, executed: int) -> bool:
+        """Return whether the reads of the period missed often for the thread instructions that it executed."""
+        if self._policy.mpki is None or executed == 0:
+            return False
+        return 1000 * self._missed / executed > self._policy.mpki

@@ -111,7 +111,7 @@ class Machine:
         if self._running:
             self._throttle.end_cycle(now, [sm.counts for sm in self._sms])
             for sm in self._sms:
-                sm.admission.end_cycle(now)
+                sm.admission.end_cycle(now, sm.counts["thread_instructions"])
             self._memory.end_cycle(now)
             for plugin in self._plugins:
                 plugin.end_cycle(now, [sm.counts for sm in self._sms])

@@ -9,6 +9,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 import rdmodel as rd
 from rdmodel.cli import trace_command as info_command
@@ -78,6 +79,7 @@ def test_a_given_limit_replaces_the_share_of_the_machine(wide):
 
 def test_worker_processes_share_the_memory_of_the_machine(monkeypatch):
     monkeypatch.setattr(processes, "room_bytes", lambda: 900 * MB)
+    get_reusable_executor().shutdown(kill_workers=True)  # workers of other tests have loaded more than new ones
     assert list(processes.run_in_processes(taken, [(200 * MB,), (200 * MB,)], 2)) == [200 * MB, 200 * MB]
     with pytest.raises(SimulationError, match=r"its share of the memory, one of 3; try fewer jobs"):
         list(processes.run_in_processes(taken, [(400 * MB,), (1,)], 2))

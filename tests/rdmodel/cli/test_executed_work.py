@@ -50,6 +50,15 @@ def test_predict_has_the_work_of_the_modelled_blocks_and_the_occupancy(run, laun
     assert metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"] == 20 * (2 + 4)
 
 
+@pytest.mark.parametrize("command", ["predict", "simulate"])
+def test_texts_and_json_name_what_limits_the_occupancy(run, launch, command):
+    options = (command, *launch, "--registers", "100")
+    assert "\noccupancy: 4 blocks, 8 of 64 warps (registers)\n\n" in run(*options)[1]
+    plain = json.loads(run(*options, "--json")[1])
+    assert plain["occupancy"] == {"blocks": 4, "limiter": "registers", "warps": 8, "max_warps": 64}
+    assert [*plain][-1] == "config"
+
+
 def test_info_and_report_list_what_the_blocks_execute(run, launch, tmp_path):
     status, out, _ = run("info", *launch, "--model-sms", "all")
     lines = [" ".join(line.split()) for line in out.splitlines()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import signal
 import subprocess
@@ -10,9 +11,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rdmodel as rd
+from rdmodel.trace import Op
 
 STOPS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")]
 RDMODEL = [sys.executable, "-m", "rdmodel"]
@@ -35,6 +38,26 @@ def start(argv: Sequence[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def outputs(running: subprocess.Popen[str]) -> tuple[str, str]:
+    """Return what a command prints until it ends; kill it if it does not end in time."""
+    try:
+        return running.communicate(timeout=60)
+    finally:
+        running.kill()
+
+
+@pytest.fixture(autouse=True)
+def heard():
+    """Let commands hear the signals that those of a caller in the background ignore."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    ignored = [number for number in handlers if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, handlers[number])
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def wait_for_a_file(folder: Path) -> None:
     deadline = time.monotonic() + 60
     while not any(folder.iterdir()) and time.monotonic() < deadline:
@@ -54,7 +77,7 @@ def test_a_signal_that_ends_a_long_trace_leaves_nothing_behind(tmp_path, number,
     with start([*RDMODEL, *LONG_TRACE, "-o", str(tmp_path / name)]) as running:
         wait_for_a_file(tmp_path)
         running.send_signal(number)
-        out, err = running.communicate(timeout=60)
+        out, err = outputs(running)
     assert (running.returncode, out, err) == (status, "", f"rdmodel: error: {said}\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -63,7 +86,7 @@ def test_a_signal_that_ends_a_long_trace_leaves_nothing_behind(tmp_path, number,
 def test_a_signal_that_ends_a_report_leaves_nothing_behind(tmp_path, number, status, said):
     with write_half_a_page(tmp_path / "page.html") as running:
         running.send_signal(number)
-        _, err = running.communicate(timeout=60)
+        _, err = outputs(running)
     assert (running.returncode, err) == (status, f"rdmodel: error: {said}\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -77,7 +100,7 @@ def test_a_hang_up_that_the_caller_ignores_stays_ignored(tmp_path):
     with running:
         wait_for_a_file(tmp_path)
         running.send_signal(signal.SIGHUP)
-        _, err = running.communicate(timeout=60)
+        _, err = outputs(running)
     assert (running.returncode, err) == (0, "")
 
 
@@ -114,6 +137,27 @@ def test_a_hang_up_of_the_terminal_ends_the_workers_of_a_sweep_as_well(tmp_path)
             while not len(answers) and command.poll() is None:
                 time.sleep(0.02)
         os.killpg(command.pid, signal.SIGHUP)
-        out, err = command.communicate(timeout=60)
+        out, err = outputs(command)
     assert (command.returncode, out) == (129, "")
     assert err.endswith("rdmodel: error: hung up\n")
+
+
+@pytest.mark.skipif(not hasattr(enum.EnumMeta, "__getattr__"), reason="this Python looks up members in C")
+@pytest.mark.parametrize("command", ["trace", "predict", "simulate", "info", "mrc", "locality"])
+def test_numpy_looks_up_no_attribute_of_an_enumeration_and_so_cannot_lose_an_interruption(
+    command, run, tmp_path, monkeypatch
+):
+    asked = []
+    look_up = enum.EnumMeta.__getattr__
+
+    def remember(cls, name):
+        if name.startswith("__array"):
+            asked.append((cls.__name__, name))
+        return look_up(cls, name)
+
+    monkeypatch.setattr(enum.EnumMeta, "__getattr__", remember)
+    options = {"trace": ["-o", str(tmp_path / "out")], "simulate": ["--sms", "1", "--blocks", "2"]}
+    assert run(command, "gemm", "--param", "NI=64", "--param", "NJ=64", *options.get(command, []))[0] == 0
+    assert asked == []
+    np.arange(2) == Op.LOAD  # noqa: B015 - NumPy asks the type of an operand that it does not know
+    assert asked != []

@@ -105,7 +105,7 @@ def test_each_engine_has_columns_of_its_own(run):
         assert status == 0
         heads[engine] = rows_of(out)[0]
     assert heads["predict"][-1] == heads["estimate"][2] == heads["simulate"][2] == "miss rate"
-    assert heads["simulate"] == ["sched", "loads", "miss rate", "cycles", "IPC"]
+    assert heads["simulate"] == ["sched", "sectors", "miss rate", "cycles", "IPC"]
 
 
 # ---- spellings
@@ -356,3 +356,14 @@ def test_a_sweep_over_caches_with_sectors_counts_sectors(run):
     table = [line.split() for line in out.splitlines()[2:5]]
     assert table[0][:2] == ["l1.sector", "sectors"]
     assert [row[1] for row in table[1:]] == ["4,224", "4,224"]
+
+
+def test_a_sweep_of_simulations_with_sectors_has_the_miss_rate_of_the_simulations(run):
+    options = ("--param", "NX=64", "--param", "NY=64", "--vary", "gpu=a100,gtx470-16k", "--no-cache")
+    _, out, _ = run("sweep", "atax.1", "--engine", "simulate", *options)
+    table = [line.split() for line in out.splitlines()[2:5]]
+    assert table[0] == ["gpu", "sectors", "miss", "rate", "cycles", "IPC"]
+    for row, gpu in zip(table[1:], ("a100", "gtx470-16k"), strict=True):
+        simulated = rd.simulate(tracegen.kernel("atax.1", NX=64, NY=64), gpu)
+        assert row[1:4] == [f"{simulated.sectors:,}", f"{100 * simulated.miss_rate:.2f}", "%"]
+    assert simulated.sectors == simulated.loads

@@ -185,7 +185,8 @@ def test_rows_and_dicts_have_every_run():
         result.simulations[0]["swl:best+pd:distance=3"].to_row()
     )
     plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-    assert plain["combinations"][1]["policies"] == [{"name": "swl", "warps": "best"}, {"name": "pd", "distance": 3}]
+    protection = {"name": "pd", "distance": 3, "counts": "set", "since": "use"}
+    assert plain["combinations"][1]["policies"] == [{"name": "swl", "warps": "best"}, protection]
     assert plain["combinations"][2] == {"name": "index:pric", "policies": [], "index": {"name": "pric"}}
     assert plain["geometric_mean"] == {name: result.geometric_mean(name) for name in result.names}
     assert list(plain["kernels"][0]["relative_ipc"]) == list(plain["kernels"][0]["simulations"]) == list(result.names)
@@ -306,7 +307,7 @@ def test_a_process_that_is_ended_from_outside_is_told_in_one_line():
         ("swl:best", [SWL(warps="best")], None),
         ("index:pric", [], Pric()),
         ("swl:warps=2+pd:distance=16+index:pmod", [SWL(warps=2), PD(distance=16)], PMod()),
-        ("dwt-pric", [StreamingBypass(), POLICIES["dwt-cs"]()], Pric()),
+        ("dwt-pric", [StreamingBypass(mpki=62.5), POLICIES["dwt-cs"]()], Pric()),
         ("dwt-pric+mrpb:entries=inf,drain=longest", None, Pric()),
         ("streaming-bypass:threshold=5e-1+mrpb", [StreamingBypass(threshold=0.5), MRPB()], None),
         ("dwt-cs:mpki=1e+2+pd", [POLICIES["dwt-cs"](mpki=100.0), PD()], None),

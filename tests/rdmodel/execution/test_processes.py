@@ -58,6 +58,28 @@ def test_all_results_come_in_any_order():
     assert sorted(run_in_processes(abs, [(-number,) for number in range(8)], 2)) == list(range(8))
 
 
+def _place(_number: int) -> tuple[str, str | None]:
+    time.sleep(0.02)  # so that both workers get some
+    return os.getcwd(), os.environ.get("RDMODEL_CACHE")
+
+
+def test_workers_of_an_earlier_call_work_where_the_caller_works_now(tmp_path, monkeypatch):
+    for name, cache in (("a", "here"), ("b", None), ("c", "there")):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        monkeypatch.delenv("RDMODEL_CACHE", raising=False)
+        if cache is not None:
+            monkeypatch.setenv("RDMODEL_CACHE", cache)
+        assert set(run_in_processes(_place, [(number,) for number in range(8)], 2)) == {(str(tmp_path / name), cache)}
+
+
+def test_a_caller_whose_folder_is_deleted_can_have_workers(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert sorted(run_in_processes(abs, [(-number,) for number in range(8)], 2)) == list(range(8))
+
+
 def _die_once(folder: Path, number: int) -> int:
     """Return the number, but kill the process of the first call with number 3."""
     with (folder / str(number)).open("a") as calls:

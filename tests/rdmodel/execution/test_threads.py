@@ -253,6 +253,7 @@ PTX = """
 """
 PLAIN = "ld.global.u64 %value, [%at]; st.global.u64 [%at], %value;"
 FOLLOWING = "ld.global.u64 %value, [%at]; mad.lo.u64 %value, %value, 8, %array; ld.global.u64 %value, [%value];"
+STORING = f"{PLAIN} mad.lo.u64 %value, %value, 8, %array; ld.global.u64 %value, [%value];"
 
 
 @pytest.mark.parametrize("trace", [tracegen.kernel("2dconv", NI=64, NJ=64), emulated(PLAIN, "plain", 24)], ids=repr)
@@ -269,9 +270,10 @@ def test_two_threads_may_ask_a_trace_for_blocks_at_a_time(trace):
         assert list(pool.map(addresses, wanted)) == plain
 
 
-def test_a_program_whose_addresses_depend_on_data_stays_in_one_thread():
+def test_a_program_that_stores_the_data_on_which_its_addresses_depend_stays_in_one_thread():
     assert emulated(PLAIN, "plain", 8).any_order
-    trace = emulated(FOLLOWING, "following", 8)
+    assert emulated(FOLLOWING, "following", 8).any_order
+    trace = emulated(STORING, "storing", 8)
     assert not trace.any_order
     assert predict(trace, SMALL, seeds=2, n_jobs=3) == predict(trace, SMALL, seeds=2, n_jobs=1)
 

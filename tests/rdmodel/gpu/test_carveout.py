@@ -122,6 +122,7 @@ def test_a_new_carve_out_changes_the_size_of_the_l1():
     assert (fewer.l1.size, fewer.l1.sets) == (184 * KB, 16)
     other = override(GA100, {"l1.unified": "128K", "l1.carveouts": "8K,64K"})
     assert (other.l1.size, other.l1.sets, other.shared_memory) == (120 * KB, 4, 64 * KB)
+    assert override(GA100, {"l1.unified": "128K", "l1.carveouts": "[8192, 64K]"}) == other
 
 
 @pytest.mark.parametrize(("carveout", "number"), [("12K", 12288), ("5000", 5000), ("1M", 1 << 20)])

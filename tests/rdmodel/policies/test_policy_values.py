@@ -75,7 +75,7 @@ def test_the_kinds_are_those_of_the_contract():
 def test_defaults_are_those_of_the_papers():
     assert DWTCS() == DWTCS(period=10_000, mpki=10.0, confirm=3, sample=1, limit=None)
     assert BypassOnStall() == BypassOnStall(on="associativity")
-    assert StreamingBypass() == StreamingBypass(period=10_000, threshold=0.9, caches="both")
+    assert StreamingBypass() == StreamingBypass(period=10_000, threshold=0.9, caches="both", mpki=None)
     assert PD() == PD(distance=8)
     assert PCAL() == PCAL(tokens="best", extra=2)
     assert CCWS() == CCWS(base=100, throttle=8, entries=16, ways=8)
@@ -110,6 +110,8 @@ def test_defaults_are_those_of_the_papers():
         (StreamingBypass, {"threshold": -0.1}, "threshold=-0.1: must be a finite number of at least 0"),
         (StreamingBypass, {"caches": "L1"}, "unknown value for caches: 'L1'; did you mean 'l1'"),
         (StreamingBypass, {"caches": None}, "unknown value for caches: 'None'"),
+        (StreamingBypass, {"mpki": -1}, "mpki=-1: must be a finite number of at least 0"),
+        (StreamingBypass, {"mpki": "many"}, "mpki='many': must be a finite number of at least 0"),
         (PD, {"distance": 0}, "distance=0: must be at least 1"),
         (DYNCTA, {"period": 0}, "period=0: must be at least 1"),
         (DYNCTA, {"idle": -1}, "idle=-1: must be at least 0"),
@@ -185,6 +187,7 @@ def test_infinitely_many_entries_are_no_limit():
         ("bypass-on-stall:on=all", BypassOnStall(on="all")),
         ("streaming-bypass:threshold=.5", StreamingBypass(threshold=0.5)),
         ("streaming-bypass:caches=l1", StreamingBypass(caches="l1")),
+        ("streaming-bypass:mpki=62.5", StreamingBypass(mpki=62.5)),
         ("pd:distance=+16", PD(distance=16)),
         ("ccws", CCWS()),
         ("dyncta:idle=0,low=100,high=200", DYNCTA(idle=0, low=100, high=200)),

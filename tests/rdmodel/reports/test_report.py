@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -455,6 +456,23 @@ def test_a_page_about_a_gpu_with_sectors_counts_sectors_and_draws_lines():
     assert "load transactions leave the SM" not in text
     share = 100 * found.tag_misses / found.transactions
     assert f"transactions {found.transactions:,} 100.00 % line absent {found.tag_misses:,} {share:.2f} %" in text
+
+
+def test_a_page_shows_the_l1_that_the_shared_memory_of_the_launch_leaves():
+    report = rd.report(kernel(), "a100", simulate=True, what_ifs={})
+    [one] = report.kernels
+    launched = one.launched_on(report.gpu)
+    size = one.prediction.config["gpu"]["l1"]["size"]
+    assert (launched.l1.size, launched.l1.sets) == (size, report.gpu.l1.sets)
+    page = Page(report.to_html())
+    assert page.column("Launch and memory accesses")["L1"] == "128 KB: 192 KB per SM, of which shared memory has 64 KB"
+    told = " ".join(chain.from_iterable(findings(one, launched).values()))
+    rate = f"{100 * one.comparison.simulation.miss_rate:.2f} %"
+    assert f"{rate} of the load sectors miss in the L1s" in told
+    assert "first requests to a sector" in told
+    assert one.launched_on(rd.presets.gpu("a100")) == launched
+    [old] = rd.report(kernel(), GPU, what_ifs={}).kernels
+    assert old.launched_on(GPU) == GPU
 
 
 def test_loads_past_the_l1_are_counted_where_there_are_any():

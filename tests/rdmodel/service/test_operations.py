@@ -115,3 +115,11 @@ def test_a_gpu_that_is_answered_can_be_asked_with():
 @pytest.mark.parametrize("op", ["predict", "rank"])
 def test_what_is_no_answer_is_not_taken_for_one(op, stored):
     assert not is_answer(op, stored)
+
+
+@pytest.mark.parametrize("gpu", ["a100", "h100", "b200", "rtx5090"])
+def test_all_sms_and_the_l2_of_a_large_gpu_are_within_the_limits_of_the_service(gpu):
+    fields = {"kernel": "gemm", "params": {"NI": 64, "NJ": 64, "NK": 64}, "gpu": gpu, "model_sms": "all", "l2": True}
+    found = operations.compute(read_request({"op": "predict", **fields}), lambda done, total: None, 1)
+    assert found["sms_modelled"] == rdmodel.presets.gpu(gpu).sms
+    assert found["l2"]["reads"] == sum(found["misses"][cause] for cause in ("compulsory", "capacity", "associativity"))

@@ -337,6 +337,14 @@ def test_an_l1_closes_on_a_stream_and_opens_when_lines_are_used_again():
     assert outcomes[last + 1 :] == [2] * 4 + [0] * (len(outcomes) - last - 5)  # open, empty at first
 
 
+@pytest.mark.parametrize(("lanes", "bypasses"), [(32, True), (16, True), (15, False), (1, False)])
+def test_an_l1_with_more_misses_than_one_in_sixteen_thread_instructions_thrashes_and_stays_open(lanes, bypasses):
+    stream = [load(*[10 + i] * lanes, needs=1) for i in range(300)]
+    trace = make_trace([[stream]], warps=1)
+    result = simulate(trace, machine(), memory=30, policies=[StreamingBypass(period=3000, threshold=0.5, mpki=62.5)])
+    assert (result.bypassed > 0) == bypasses
+
+
 def test_an_l1_that_nothing_closes_is_as_ever():
     plain = simulate(BUSY, SMALL)
     assert books(simulate(BUSY, SMALL, policies=[StreamingBypass(period=50, threshold=1.0)])) == books(plain)

@@ -83,6 +83,7 @@ THROTTLING = st.one_of(
         limit=st.sampled_from([None, None, None, 1, 3, 99]),
     ),
 )
+THRASHING_MPKIS = st.sampled_from([None, 0.0, 40.0, 150.0, 400.0, 1000.0])
 ADMISSION = st.one_of(
     st.just(BypassAll()),
     st.builds(BypassOnStall, on=STALLS),
@@ -91,6 +92,7 @@ ADMISSION = st.one_of(
         period=st.integers(1, 120),
         threshold=st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0]),
         caches=st.sampled_from(["both", "l1", "l2"]),
+        mpki=THRASHING_MPKIS,
     ),
     COUNTERS,
     PATTERNS,
@@ -226,13 +228,21 @@ def test_loads_that_lack_something_bypass_alike(allocate, seed, policy, tight):
 
 @pytest.mark.parametrize("allocate", ["miss", "fill"])
 @examples(20)
-@given(SEEDS, st.integers(3, 90), st.sampled_from([0.1, 0.3, 0.5, 0.7, 0.9]), st.integers(1, 2), MEMORIES)
-def test_l1s_close_and_open_alike(allocate, seed, period, threshold, sms, memory):
+@given(
+    SEEDS,
+    st.integers(3, 90),
+    st.sampled_from([0.1, 0.3, 0.5, 0.7, 0.9]),
+    THRASHING_MPKIS,
+    st.integers(1, 2),
+    MEMORIES,
+)
+def test_l1s_close_and_open_alike(allocate, seed, period, threshold, mpki, sms, memory):
     random = np.random.default_rng(seed)
     gpu = random_gpu(random, l1={"allocate": allocate, "ways": int(random.integers(1, 5)), "sets": 2})
     mix = Mix(most=30, widest=4, pool=tuple(range(int(random.integers(6, 20)))), ops=MOSTLY_LOADS, local=0.5, empty=0)
     blocks = random_blocks(random, 3 * sms, 3, mix)
-    check(random, gpu, blocks, 2, StreamingBypass(period=period, threshold=threshold), sms=sms, memory=memory)
+    policy = StreamingBypass(period=period, threshold=threshold, mpki=mpki)
+    check(random, gpu, blocks, 2, policy, sms=sms, memory=memory)
 
 
 @pytest.mark.parametrize("counts", ["set", "cache"])

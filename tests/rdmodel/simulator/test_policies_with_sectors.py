@@ -81,13 +81,14 @@ def test_policies_that_look_at_lines_see_the_same_lines(policy, allocate, seed, 
     SEEDS,
     st.integers(3, 90),
     st.sampled_from([0.1, 0.5, 0.9]),
+    st.sampled_from([None, 40.0, 400.0]),
     st.integers(1, 2),
 )
-def test_caches_with_sectors_close_and_open_alike(draw, caches, seed, period, threshold, sms):
+def test_caches_with_sectors_close_and_open_alike(draw, caches, seed, period, threshold, mpki, sms):
     random = np.random.default_rng(seed)
     gpu = draw(random, l1={**CACHED, "ways": int(random.integers(1, 5)), "sets": 2})
     mix = busy(gpu, most=30, pool=tuple(range(int(random.integers(6, 30)))))
-    policy = StreamingBypass(period=period, threshold=threshold, caches=caches)
+    policy = StreamingBypass(period=period, threshold=threshold, caches=caches, mpki=mpki)
     check(random, gpu, random_blocks(random, 3 * sms, 3, mix), 2, sms, policies=(policy,))
 
 

@@ -281,9 +281,9 @@ def test_observers_see_the_loads_of_every_warp_in_program_order(name, monkeypatc
 
 
 def busy(machine: Machine) -> bool:
-    """Tell whether SM 0 waits for misses, one of which is on its way back."""
+    """Tell whether SM 0 waits for misses, one of which is on its way back, and a slice has work."""
     told = "\n".join(machine.under_way())
-    return re.search(r"SM 0: \d+ MSHRs", told) is not None and re.search(r"SM 0: \d+ responses", told) is not None
+    return all(re.search(text, told) for text in (r"SM 0: \d+ MSHRs", r"SM 0: \d+ responses", r"slice \d: \d"))
 
 
 def halted() -> Machine:

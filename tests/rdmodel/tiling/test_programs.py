@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import signal
+import subprocess
+import sys
 
+import joblib
 import pytest
 
 import rdmodel as rd
 from rdmodel.answers.store import Answers
+from rdmodel.execution import processes
 from rdmodel.tiling import programs
 from tracegen.cuda import TiledProgram, nvrtc, tiled_program
 
@@ -21,6 +26,9 @@ __global__ void scale(int n, float* x) {
 SIZES = {"ROWS": [1, 2], "TX": [32, 64, 2048]}
 """Tiles of two codes; `TX` shapes the launch only, and no block has 2048 threads."""
 
+MANY = {"ROWS": list(range(1, 13)), "TX": [32]}
+"""Tiles with a code each."""
+
 
 def make_program(**changes):
     arguments = {"n": 4096, "x": "float[4096]"}
@@ -28,9 +36,9 @@ def make_program(**changes):
     return TiledProgram(**{**given, **changes})
 
 
-def rank(answers=None, program=None, **options):
+def rank(answers=None, program=None, sizes=SIZES, **options):
     options = {"n_jobs": 1, "objective": "time", **options}
-    return rd.rank_tiles(program or make_program(), SIZES, "a4000", answers=answers, **options)
+    return rd.rank_tiles(program or make_program(), sizes, "a4000", answers=answers, **options)
 
 
 @pytest.fixture
@@ -81,6 +89,59 @@ def test_an_interrupted_ranking_goes_on_where_it_stopped(tmp_path, estimated):
 def test_worker_processes_give_the_same_ranking(monkeypatch):
     monkeypatch.setattr(programs, "SINGLE_PROCESS_SECONDS", 0.0)
     assert plain(rank(n_jobs=2)) == plain(rank())
+
+
+@pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
+def test_the_workers_of_another_backend_give_the_same_ranking(monkeypatch, backend):
+    whole, sent = plain(rank()), []
+    run_elsewhere = processes._run_elsewhere
+
+    def counted(run, runs, n_jobs):
+        sent.extend(runs)
+        return run_elsewhere(run, runs, n_jobs)
+
+    monkeypatch.setattr(processes, "_run_elsewhere", counted)
+    monkeypatch.setattr(programs, "SINGLE_PROCESS_SECONDS", 0.0)
+    with joblib.parallel_config(backend=backend):
+        assert plain(rank(n_jobs=2)) == whole
+    assert len(sent) == 2, "tiles of one code go to one worker"
+
+
+SCRIPT = """
+import pickle, sys, time
+import rdmodel as rd
+from rdmodel.tiling import programs
+
+def tell(done, planned):
+    print(done, flush=True)
+    time.sleep(0.2 * (done > 2))
+
+programs.SINGLE_PROCESS_SECONDS = float(sys.argv[2])
+program, sizes = pickle.load(sys.stdin.buffer)
+rd.rank_tiles(program, sizes, "a4000", objective="time", answers=sys.argv[1], n_jobs=2, progress=tell)
+"""
+
+
+@pytest.mark.parametrize("head_start", ["0", "1000"], ids=["workers", "one process"])
+def test_a_ranking_that_is_killed_goes_on_where_it_stopped(tmp_path, estimated, head_start):
+    path = tmp_path / "answers.sqlite"
+    command = [sys.executable, "-c", SCRIPT, str(path), head_start]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as script:
+        assert script.stdin is not None
+        assert script.stdout is not None
+        script.stdin.write(pickle.dumps((make_program(), MANY)))
+        script.stdin.close()
+        while int(script.stdout.readline()) < 3:
+            pass
+        script.send_signal(signal.SIGKILL)
+    assert script.returncode == -signal.SIGKILL
+    with Answers(path) as answers:
+        stored = len(answers)
+    tiles = len(MANY["ROWS"])
+    assert 3 <= stored < tiles
+    again = rank(path, sizes=MANY)
+    assert len(estimated) == tiles - stored
+    assert plain(again) == plain(rank(sizes=MANY))
 
 
 def test_times_are_those_of_single_calls():

@@ -164,7 +164,7 @@ def test_a_field_that_does_not_fit_is_named(fields, message):
 def test_a_structure_of_unknown_layout_is_given_as_bytes():
     text = "struct S { int a : 3; };\n__global__ void k(S s, int *x) { x[0] = s.a; }"
     with pytest.raises(
-        ConfigError, match=re.escape("argument s: the layout of S is not known from the source: give its 4 bytes")
+        ConfigError, match=re.escape("argument s: the layout of S is not known from the source: declare it, such as")
     ):
         cuda.trace(text, "k", 1, 1, {"s": {"a": 1}, "x": "int[1]"})
     x = np.zeros(1, np.int32)
@@ -236,3 +236,79 @@ def test_values_of_nested_structures_are_packed_in_place():
     for wrong in ([x], {"a": x}):
         with pytest.raises(ConfigError, match=re.escape("argument s.row: does not fit float*[2]")):
             pack_structure(rows, {"row": wrong}, "argument s")
+
+
+# ---- layouts that the user declares
+
+OF_PTX = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .align 8 .b8 p[24])
+{
+  .reg .b64 %rd<6>; .reg .b32 %r<4>; .reg .f32 %f<4>;
+  ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [p+8]; ld.param.f32 %f1, [p+12]; ld.param.u64 %rd2, [p+16];
+  mov.u32 %r2, %tid.x; rem.u32 %r2, %r2, %r1; mul.wide.u32 %rd3, %r2, 4;
+  add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f2, [%rd4]; mul.f32 %f2, %f2, %f1;
+  add.s64 %rd5, %rd2, %rd3; st.global.f32 [%rd5], %f2; ret;
+}
+"""
+FIELDS_OF_C = "const float *x; int n; float scale; float *y"
+DTYPE = np.dtype([("x", "<u8"), ("n", "<i4"), ("scale", "<f4"), ("y", "<u8")])
+
+
+@pytest.mark.parametrize("declared", [FIELDS_OF_C, FIELDS_OF_C + ";", DTYPE], ids=["C", "C;", "dtype"])
+def test_the_fields_of_a_structure_of_ptx_lie_as_declared(declared):
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    fields = {"struct": declared, "x": x, "n": 32, "scale": 3.0, "y": y}
+    cuda.trace(OF_PTX, "k", 1, 32, {"p": fields}, check=True)
+    assert y.tolist() == (3 * x).tolist()
+
+
+def test_texts_and_launch_files_declare_layouts(tmp_path):
+    (tmp_path / "k.ptx").write_text(OF_PTX)
+    (tmp_path / "launch.toml").write_text(
+        'source = "k.ptx"\ngrid = 1\nblock = 32\n[args]\nx = "float[32]:iota"\n'
+        f'p = {{ struct = "{FIELDS_OF_C}", x = "&x", y = "float[32]", n = 8 }}\n'
+    )
+    (from_file,) = cuda.launches(tmp_path / "launch.toml")
+    text = f"{{struct={FIELDS_OF_C}, x=float[32], y=float[32], n=8}}"
+    from_text = cuda.trace(OF_PTX, "k", 1, 32, {"p": text})
+    for trace in (from_file, from_text):
+        block = trace.block(0)
+        addresses = block.addresses if hasattr(block, "addresses") else block.columns.addresses
+        assert addresses[32] - addresses[31] > 28  # the stores are behind the loads, in another array
+        assert len(set(addresses.tolist())) == 2 * 8
+
+
+def test_arrays_in_declared_structures_have_their_extent():
+    text = OF_PTX.replace("p[24]", "p[32]")
+    x, y = np.ones(32, np.float32), np.zeros(32, np.float32)
+    for declared in (
+        "float *x; int n[2]; float *y; double end",
+        np.dtype([("x", "u8"), ("n", "i4", 2), ("y", "u8"), ("end", "f8")]),
+    ):
+        fields = {"struct": declared, "x": x, "n": [32, 0x3F800000], "y": y, "end": 0.5}
+        cuda.trace(text, "k", 1, 32, {"p": fields}, check=True)
+        assert y.tolist() == [1.0] * 32
+        y[:] = 0
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ("float *x; int n", "argument p.struct: has 16 bytes, must have the 24 of the kernel"),
+        ("float *x; std::vector<int> n", "must be the fields in C, such as 'float *x; int n'"),
+        ("float *x; } struct", "must be the fields in C"),
+        ("", "must be the fields in C"),
+        (7, "argument p.struct='int': must be the fields in C"),
+        (np.dtype("f4"), "must be the fields in C"),
+        (np.dtype([("x", "S24")]), "argument p.struct: x: is a |S24, must be a native integer"),
+        (np.dtype([("x", ">u8", 3)]), "must be a native integer"),
+        (FIELDS_OF_C.replace("scale", "factor"), "unknown field of struct"),
+    ],
+)
+def test_a_declared_layout_that_does_not_fit_is_refused(declared, message):
+    fields = {"struct": declared, "x": np.zeros(4, np.float32), "scale": 1.0}
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        cuda.trace(OF_PTX, "k", 1, 32, {"p": fields})

@@ -52,6 +52,7 @@ wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1, %r2, %r3, %r4, %r5, %r6,
 ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [s]; stmatrix.sync.aligned.m8n8.x1.shared.b16 [s], {%r1};
 movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2; elect.sync %r1|%p1, -1; redux.sync.add.s32 %r1, %r2, -1;
 cp.async.ca.shared.global [s], [%rd1], 16; mbarrier.init.shared.b64 [s], 1; mapa.shared::cluster.u32 %r1, %r2, %r3;
+clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r1, %rd1;
 getctarank.shared::cluster.u32 %r1, %r2; createpolicy.fractional.L2::evict_last.b64 %rd1, 1.0;
 tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1; multimem.red.global.add.f32 [%rd1], %f1;
 tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}]; tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];

@@ -83,7 +83,7 @@ class Gathering:
             If a temporary file cannot be written.
         """
         lanes = np.bitwise_count(columns["mask"]).astype(np.int64)
-        lanes[columns["op"] == Op.BARRIER] = 0
+        lanes[columns["op"] == int(Op.BARRIER)] = 0
         ends = np.cumsum(lanes)
         key = block * self._slots + warp
         at = used_lanes = 0

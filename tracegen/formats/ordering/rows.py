@@ -53,7 +53,7 @@ Words = NDArray[np.int64]
 def count_lanes(rows: Rows) -> NDArray[np.int64]:
     """Return the number of addresses of each row."""
     lanes: NDArray[np.int64] = np.bitwise_count(rows["mask"]).astype(np.int64)
-    lanes[rows["op"] == Op.BARRIER] = 0
+    lanes[rows["op"] == int(Op.BARRIER)] = 0
     return lanes
 
 

@@ -17,7 +17,7 @@ def columns_of_rows(
     cache_ops: NDArray[np.uint8] | None,
 ) -> Columns:
     """Return the columns of recorded rows, with the cache operators of loads by pc if there are any."""
-    lanes = np.where(rows["op"] == Op.BARRIER, 0, np.bitwise_count(rows["mask"]))
+    lanes = np.where(rows["op"] == int(Op.BARRIER), 0, np.bitwise_count(rows["mask"]))
     start = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum(lanes, out=start[1:])
     names = ("pc", "op", "space", "size", "gap", "needs", "mask")
@@ -26,6 +26,6 @@ def columns_of_rows(
         loop_exit=np.zeros(len(rows), dtype=np.bool_),
         address_start=start,
         addresses=addresses,
-        cache_op=None if cache_ops is None else np.where(rows["op"] == Op.LOAD, cache_ops[rows["pc"]], 0),
+        cache_op=None if cache_ops is None else np.where(rows["op"] == int(Op.LOAD), cache_ops[rows["pc"]], 0),
         **{name: rows[name] for name in names},
     )

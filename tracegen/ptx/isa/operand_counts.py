@@ -12,7 +12,8 @@ _FIXED_COUNTS: dict[int, str] = {
     0: "ret exit trap brkpt membar griddepcontrol",
     1: "bra activemask prefetch prefetchu nanosleep pmevent setmaxnreg",
     2: "abs neg not cnot brev clz popc bfind sqrt rsqrt rcp ex2 lg2 sin cos tanh testp mov cvta isspacep ldu brx"
-    " applypriority discard ldmatrix stmatrix movmatrix elect getctarank",
+    " applypriority discard ldmatrix stmatrix movmatrix elect getctarank"
+    " clusterlaunchcontrol",
     3: "redux mapa add addc sub subc mul mul24 div rem and or xor shl shr copysign match bmsk szext",
     4: "mad mad24 madc fma sad bfe shf prmt selp slct dp2a dp4a",
     5: "bfi",
@@ -28,13 +29,16 @@ _BOOLEAN = {"and", "or", "xor"}
 _POLICY = "L2::cache_hint"
 """Modifier of accesses that have a cache policy as their last operand."""
 
+_SIGNAL = "mbarrier::complete_tx::bytes"
+"""Modifier of accesses that complete bytes at an mbarrier, their last operand."""
+
 
 def _load(modifiers: _Modifiers) -> tuple[int, ...]:
     return (3,) if _POLICY in modifiers else (2,)
 
 
 def _store(modifiers: _Modifiers) -> tuple[int, ...]:
-    return (3,) if {_POLICY, "async", "bulk"} & {*modifiers} else (2,)
+    return (3,) if {_POLICY, _SIGNAL, "bulk"} & {*modifiers} else (2,)
 
 
 def _atomic(modifiers: _Modifiers) -> tuple[int, ...]:
@@ -42,7 +46,7 @@ def _atomic(modifiers: _Modifiers) -> tuple[int, ...]:
 
 
 def _reduction(modifiers: _Modifiers) -> tuple[int, ...]:
-    return (2 + ("async" in modifiers) + (_POLICY in modifiers),)
+    return (2 + (_SIGNAL in modifiers) + (_POLICY in modifiers),)
 
 
 def _comparison(modifiers: _Modifiers) -> tuple[int, ...]:

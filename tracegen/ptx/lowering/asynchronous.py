@@ -163,6 +163,26 @@ def translate_signalling(t: Translation, rule: Callable[[Translation], None]) ->
         _use(t, "COMPLETE", _address(t, t.operands[2]), t.constant(size))
 
 
+# ---- requests for the launch of another cluster
+
+
+def translate_cluster_launch(t: Translation) -> None:
+    """Emit ``clusterlaunchcontrol``: no block takes over the work of another one, as if all were running already."""
+    if t.has("try_cancel"):
+        if t.has("multicast::cluster::all"):
+            raise UnsupportedError
+        fields, zero = access_fields(t, t.operands[0], "SHARED"), t.constant(0)
+        t.emit("STORE", src=(fields.pop("slot"), zero, zero), width=64, count=2, **fields)
+        _use(t, "COMPLETE", _address(t, t.operands[1]), t.constant(_ANSWER_BYTES))
+    elif t.has("is_canceled"):
+        t.data("MOV", t.destination(t.operands[0]), t.constant(0), type=_PREDICATE)
+    else:
+        t.uncomputed()
+
+
+_ANSWER_BYTES = 16
+
+
 # ---- bulk copies and tensor maps
 
 

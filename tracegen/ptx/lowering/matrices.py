@@ -26,10 +26,19 @@ def translate_product(t: Translation) -> None:
 # ---- matrices in shared memory
 
 
+_BYTE_ROWS = {"m16n16": 16, "m8n16": 8, "m16n8": 8}
+"""Rows of 16 bytes of matrices whose elements have 8 bits or less, by shape."""
+
+
 def _matrices(t: Translation) -> int:
     if not t.has("m8n8") or t.modifiers[-1] != "b16":
         raise UnsupportedError
     return int(t.pick(_MATRIX_COUNTS))
+
+
+def _byte_rows(t: Translation) -> int:
+    """Return the rows of matrices of bytes, one address each; 0: the elements have 16 bits."""
+    return int(t.pick(_BYTE_ROWS, 0)) * int(t.pick(_MATRIX_COUNTS))
 
 
 def _items(t: Translation, operand: Operand, count: int) -> tuple[Operand | None, ...]:
@@ -39,13 +48,13 @@ def _items(t: Translation, operand: Operand, count: int) -> tuple[Operand | None
     return items
 
 
-def _row_addresses(t: Translation, address: Operand, count: int) -> int:
+def _row_addresses(t: Translation, address: Operand, rows: int) -> int:
     """Emit an access that checks the 16-byte rows that the first lanes address; return the slot of the addresses."""
     fields = access_fields(t, address, "SHARED")
     slot = t.temporary()
     t.data("ADD", slot, fields["slot"], t.constant(fields["offset"]), type=PTX_TYPES["u32"])
     used = t.temporary()
-    t.data("COMPARE", used, t.constant("%laneid"), t.constant(8 * count), mode=COMPARISONS["LT"])
+    t.data("COMPARE", used, t.constant("%laneid"), t.constant(rows), mode=COMPARISONS["LT"])
     guard = t.both(used)
     parts = tuple(t.temporary() for _ in range(4))
     t.emit("LOAD", dst=parts, src=(slot,), width=32, count=4, space="SHARED", guard=guard, flags={"NARROW"})
@@ -89,10 +98,17 @@ def _element_places(t: Translation, rows: int, matrix: int, transposed: bool) ->
 
 
 def translate_load_matrix(t: Translation) -> None:
-    """Emit ``ldmatrix``: each lane loads its elements of one to four matrices from rows that other lanes address."""
+    """Emit ``ldmatrix``: each lane loads its elements of one to four matrices from rows that other lanes address.
+
+    Matrices of bytes are loaded without values.
+    """
+    if byte_rows := _byte_rows(t):
+        _row_addresses(t, t.operands[1], byte_rows)
+        t.uncomputed()
+        return
     count = _matrices(t)
     targets = _items(t, t.operands[0], count)
-    rows = _row_addresses(t, t.operands[1], count)
+    rows = _row_addresses(t, t.operands[1], 8 * count)
     loaded = []
     for matrix in range(count):
         places = _element_places(t, rows, matrix, t.has("trans"))
@@ -112,10 +128,28 @@ def translate_load_matrix(t: Translation) -> None:
 
 
 def translate_store_matrix(t: Translation) -> None:
-    """Emit ``stmatrix``: each lane stores its elements of matrices to rows that other lanes address."""
+    """Emit ``stmatrix``: each lane stores its elements of matrices to rows that other lanes address.
+
+    Matrices of bytes leave rows without values.
+    """
+    if byte_rows := _byte_rows(t):
+        rows = _row_addresses(t, t.operands[0], byte_rows)
+        value, used = t.temporary(), t.temporary()
+        t.poison([value], t.registers_of(t.operands[1]))
+        t.data("COMPARE", used, t.constant("%laneid"), t.constant(byte_rows), mode=COMPARISONS["LT"])
+        t.emit(
+            "STORE",
+            src=(rows, value, value, value, value),
+            width=32,
+            count=4,
+            space="SHARED",
+            guard=t.both(used),
+            flags={"NARROW", "LAZY"},
+        )
+        return
     count = _matrices(t)
     sources = [t.value(o, "b32") for o in _items(t, t.operands[1], count)]
-    rows = _row_addresses(t, t.operands[0], count)
+    rows = _row_addresses(t, t.operands[0], 8 * count)
     for matrix, source in enumerate(sources):
         places = _element_places(t, rows, matrix, t.has("trans"))
         for half, place in enumerate(places):

@@ -32,6 +32,12 @@ _MAX_RANK = 0xFF
 
 _LAST_FLOAT_UPDATE = ATOMICS["ATOMIC_MAX"]
 
+_MAX_ACCESS_BITS = 128
+"""Largest access of a lane in a trace."""
+
+_MAX_ELEMENTS = 4
+"""Most registers of one access."""
+
 _VECTOR_LENGTHS = {"v2": 2, "v4": 4, "v8": 8}
 """Elements of a vector, by modifier."""
 
@@ -89,11 +95,13 @@ def _memory_type(t: Translation) -> tuple[PtxType, str]:
 
 def translate_load(t: Translation) -> None:
     """Emit ``ld``; a load from a parameter of the kernel becomes a move."""
+    if t.has("b128"):
+        _load_without_value(t)
+        return
     type, _ = _memory_type(t)
     targets = _elements(t, t.operands[0])
     where = t.operands[1]
-    if len(targets) > 4 or len(targets) * type.width > 128:
-        raise UnsupportedError
+    pieces = _pieces(targets, type)
     if isinstance(where, Address) and _is_parameter(t, where.base) and _space(t) == "FRAME":
         _load_parameter(t, targets, where, type)
         return
@@ -102,10 +110,15 @@ def translate_load(t: Translation) -> None:
         t.counted = False
         t.data("MOV", t.destination(targets[0]), t.constant(t.place(where.base.name)))
         return
-    fields = access_fields(t, where)
-    slot = fields.pop("slot")
-    dst = tuple(NO_SLOT if target is None else t.destination(target) for target in targets)
-    t.emit("LOAD", dst=dst, src=(slot,), kind=type.kind, width=type.width, count=len(dst), **fields)
+    slot = access_fields(t, where)["slot"]
+    whole = tuple(NO_SLOT if target is None else t.destination(target) for target in targets)
+    if len(pieces) > 1 and slot in whole:
+        address = t.temporary()
+        t.data("MOV", address, slot)
+        slot = address
+    for at, piece in enumerate(pieces):
+        fields = {**access_fields(t, where), "slot": slot}
+        _emit_piece(t, "LOAD", fields, at, type, dst=whole[piece])
 
 
 def _load_parameter(t: Translation, targets: Sequence[Operand | None], where: Address, type: PtxType) -> None:
@@ -121,13 +134,53 @@ def _load_parameter(t: Translation, targets: Sequence[Operand | None], where: Ad
 
 def translate_store(t: Translation) -> None:
     """Emit ``st``: a store."""
+    if t.has("b128"):
+        _store_without_value(t)
+        return
     type, name = _memory_type(t)
     sources = tuple(t.value(o, name) for o in _elements(t, t.operands[1]))
-    if len(sources) > 4 or len(sources) * type.width > 128:
+    for at, piece in enumerate(_pieces(sources, type)):
+        _emit_piece(t, "STORE", access_fields(t, t.operands[0]), at, type, sources[piece])
+
+
+def _pieces(elements: Sequence[object], type: PtxType) -> list[slice]:
+    """Return the elements of each access: vectors of 32 bytes are accessed as two of 16."""
+    bits, half = len(elements) * type.width, len(elements) // 2
+    if bits == 2 * _MAX_ACCESS_BITS and half <= _MAX_ELEMENTS:
+        return [slice(half), slice(half, None)]
+    if bits > _MAX_ACCESS_BITS or len(elements) > _MAX_ELEMENTS:
         raise UnsupportedError
-    fields = access_fields(t, t.operands[0])
+    return [slice(None)]
+
+
+def _emit_piece(
+    t: Translation, op: str, fields: dict[str, Any], at: int, type: PtxType, values: tuple[int, ...] = (), **more: Any
+) -> None:
+    """Emit an access to the piece number `at` of a vector."""
     slot = fields.pop("slot")
-    t.emit("STORE", src=(slot, *sources), kind=type.kind, width=type.width, count=len(sources), **fields)
+    fields["offset"] = wrapped(fields["offset"] + at * _MAX_ACCESS_BITS // 8)
+    count = len(values) or len(more["dst"])
+    t.emit(op, src=(slot, *values), kind=type.kind, width=type.width, count=count, **more, **fields)
+
+
+def _load_without_value(t: Translation) -> None:
+    """Emit a load of 16 bytes into a register of as many, which holds no value here."""
+    parts = (t.temporary(), t.temporary())
+    fields = access_fields(t, t.operands[1])
+    t.emit("LOAD", dst=parts, src=(fields.pop("slot"),), width=64, count=2, **fields)
+    t.poison(t.registers_of(t.operands[0]), parts)
+
+
+def _store_without_value(t: Translation) -> None:
+    stored = (t.temporary(), t.temporary())
+    t.poison(stored, t.registers_of(t.operands[1]))
+    fields = access_fields(t, t.operands[0])
+    t.emit("STORE", src=(fields.pop("slot"), *stored), width=64, count=2, **fields)
+
+
+def _updated_type(t: Translation) -> str:
+    """Return the type of an atomic, which stands behind the operation or, for vectors, also before it."""
+    return next((m for m in reversed(t.modifiers) if m in PTX_TYPES or m in _PACKED_BITS), "")
 
 
 _PACKED_BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f64": 64, "b128": 128}
@@ -143,7 +196,7 @@ def translate_atomic(t: Translation) -> None:
         target = operands.pop(0)
         target = None if getattr(target, "name", "") == "_" else target
     where, *values = operands[: 3 if t.has("cas") else 2]
-    type = PTX_TYPES.get(t.modifiers[-1])
+    type = PTX_TYPES.get(_updated_type(t))
     floats = type is None or type.kind == "FLOAT"
     if type is None or t.has_any(_VECTOR_LENGTHS) or (floats and (type.width == 16 or operation > _LAST_FLOAT_UPDATE)):
         update_without_values(t, target, where, values)
@@ -157,8 +210,8 @@ def translate_atomic(t: Translation) -> None:
 
 def update_without_values(t: Translation, target: Operand | None, where: Operand, values: Sequence[Operand]) -> None:
     """Emit an atomic whose access is recorded, and which leaves no value in the memory."""
-    length, bits = t.pick(_VECTOR_LENGTHS, 1), _PACKED_BITS[t.modifiers[-1]]
-    if length * bits > 128:
+    length, bits = t.pick(_VECTOR_LENGTHS, 1), _PACKED_BITS[_updated_type(t)]
+    if length * bits > _MAX_ACCESS_BITS:
         raise UnsupportedError
     width = min(64, length * bits)
     count = length * bits // width

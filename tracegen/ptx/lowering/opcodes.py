@@ -15,6 +15,7 @@ from tracegen.ptx.lowering.arithmetic import (
     translate_permute,
 )
 from tracegen.ptx.lowering.asynchronous import (
+    translate_cluster_launch,
     translate_copy,
     translate_mbarrier,
     translate_signalling,
@@ -115,6 +116,7 @@ OPCODE_RULES: dict[str, Callable[[Translation], None]] = {
     "mapa": translate_map_address,
     "getctarank": translate_get_rank,
     "createpolicy": translate_policy,
+    "clusterlaunchcontrol": translate_cluster_launch,
     **dict.fromkeys(("tex", "tld4"), translate_sample),
     "tcgen05": translate_tensor_memory,
     "suld": translate_surface_load,
