@@ -17,7 +17,7 @@ from rdmodel.simulator._loadstore cimport (
 from rdmodel.simulator._machine cimport BYPASSED, FAIL_LINE, FAILED, MISS, NO_MEMORY, WRITE, Sm
 from rdmodel.simulator._network cimport C_GO, C_MEMORY
 from rdmodel.simulator._patterns cimport STREAMING, patterns_end, patterns_protect, patterns_see
-from rdmodel.simulator._period cimport Period
+from rdmodel.simulator._period cimport Period, thrashes
 from rdmodel.simulator._plugins cimport ADMITTING, Plugins
 from rdmodel.simulator._victims cimport victims_put, victims_raise, victims_take
 from rdmodel.structures._index cimport modulo
@@ -36,9 +36,9 @@ cdef class Admission(Plugins):
 
     def _read_admission(
         self, *, rule="all", bypass="none", bint closing_slices=False, int64_t period=-1, double missing_share=0.0,
-        double thrashing_mpki=INFINITY, int64_t distance=0, int64_t counters=0, int64_t max_unused=0, int64_t unused_threshold=0, int64_t loads=0,
-        int64_t tags=0, int64_t max_accesses=0, bint bypassing=False, bint protecting=False, bint by_cache=False,
-        bint since_allocation=False, table=0, options=(),
+        double thrashing_mpki=INFINITY, int64_t distance=0, int64_t counters=0, int64_t max_unused=0,
+        int64_t unused_threshold=0, int64_t loads=0, int64_t tags=0, int64_t max_accesses=0, bint bypassing=False,
+        bint protecting=False, bint by_cache=False, bint since_allocation=False, table=0, options=(),
     ):
         """Set the admission policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.admission = ADMISSION_RULES[rule]
@@ -235,7 +235,7 @@ cdef class Admission(Plugins):
     cdef void _open_or_close(self) noexcept nogil:
         """Streaming bypass: close the caches that missed too often in the period, and open the others."""
         cdef int64_t i, executed
-        cdef bint thrashes
+        cdef bint stays_open
         cdef Sm* sm
         if self.closing_slices:
             for i in range(self.slices):
@@ -246,8 +246,8 @@ cdef class Admission(Plugins):
             sm = &self.sm[i]
             executed = sm.n.thread_instructions - sm.instructions_at_closing
             sm.instructions_at_closing = sm.n.thread_instructions
-            thrashes = executed > 0 and 1000.0 * <double> sm.not_found / <double> executed > self.thrashing_mpki
-            if cache_open_or_close(&sm.cache, &sm.closed, &sm.looked, &sm.not_found, self.max_missing_share, thrashes):
+            stays_open = thrashes(sm.not_found, executed, self.thrashing_mpki)
+            if cache_open_or_close(&sm.cache, &sm.closed, &sm.looked, &sm.not_found, self.max_missing_share, stays_open):
                 # A stalled access may succeed now.
                 sm.retry = True
                 sm.wake[0] = min(sm.wake[0], self.now + 1)

@@ -250,13 +250,13 @@ cdef inline void cache_drop_ghosts(Cache* c) noexcept nogil:
 
 
 cdef inline bint cache_open_or_close(
-    Cache* c, bint* closed, int64_t* looked, int64_t* not_found, double most_missing, bint thrashes
+    Cache* c, bint* closed, int64_t* looked, int64_t* not_found, double most_missing, bint stays_open
 ) noexcept nogil:
-    # At the end of a period, close the cache if more than a share of the look-ups found nothing, unless it thrashes;
-    # else open it. Begin to count again, and return whether the cache was closed or opened.
+    # At the end of a period, close the cache if more than a share of the look-ups found nothing, unless it stays
+    # open; else open it. Begin to count again, and return whether the cache was closed or opened.
     cdef bint before = closed[0]
     if looked[0] > 0:
-        closed[0] = <double> not_found[0] / <double> looked[0] > most_missing and not thrashes
+        closed[0] = <double> not_found[0] / <double> looked[0] > most_missing and not stays_open
         if before and not closed[0]:
             cache_drop_ghosts(c)
     looked[0] = not_found[0] = 0

@@ -17,3 +17,8 @@ cdef inline bint period_over(Period* p, int64_t now) noexcept nogil:
         return False
     p.last += p.cycles
     return True
+
+
+cdef inline bint thrashes(int64_t misses, int64_t instructions, double mpki) noexcept nogil:
+    # Return whether a period had more than `mpki` misses per 1,000 thread instructions.
+    return instructions > 0 and 1000.0 * <double> misses / <double> instructions > mpki

@@ -14,7 +14,7 @@ from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED
 from rdmodel.simulator._machine cimport BlockSlot, Entry, Load, Sm
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ISSUE, NEVER
 from rdmodel.simulator._patterns cimport patterns_number
-from rdmodel.simulator._period cimport Period
+from rdmodel.simulator._period cimport Period, thrashes
 from rdmodel.simulator._plugins cimport THROTTLING
 from rdmodel.simulator._residency cimport Residency
 from rdmodel.simulator._victims cimport Victims, victims_init, victims_score
@@ -118,7 +118,7 @@ cdef class Scheduling(Residency):
             for i in range(self.sms):
                 misses += self.sm[i].period_misses
                 instructions += self.sm[i].period_instructions
-            if instructions > 0 and 1000.0 * <double> misses / <double> instructions > self.max_mpki:
+            if thrashes(misses, instructions, self.max_mpki):
                 self.streak += 1
             else:
                 self.streak = 0

@@ -5,6 +5,11 @@ from __future__ import annotations
 from rdmodel.policies import StreamingBypass
 
 
+def thrashes(misses: int, instructions: int, mpki: float) -> bool:
+    """Return whether a period had more than `mpki` misses per 1,000 thread instructions."""
+    return instructions > 0 and 1000 * misses / instructions > mpki
+
+
 class Gate:
     """Open at first; closed after each period in which the share of reads without a tag exceeded the threshold.
 
@@ -28,12 +33,8 @@ class Gate:
             return
         if self._looked:
             few = self._missed / self._looked <= self._policy.threshold
-            self.is_open = few or self._thrashes(instructions - self._instructions)
+            mpki = self._policy.mpki
+            executed = instructions - self._instructions
+            self.is_open = few or (mpki is not None and thrashes(self._missed, executed, mpki))
         self._looked = self._missed = 0
         self._instructions = instructions
-
-    def _thrashes(self, executed: int) -> bool:
-        """Return whether the reads of the period missed often for the thread instructions that it executed."""
-        if self._policy.mpki is None or executed == 0:
-            return False
-        return 1000 * self._missed / executed > self._policy.mpki

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from rdmodel.policies import DWTCS, PCAL, SWL
+from rdmodel.reference.machine.gate import thrashes
 from rdmodel.reference.machine.messages import Transaction
 from rdmodel.reference.machine.record import Counters
 from rdmodel.reference.machine.warps import Warp
@@ -138,8 +139,7 @@ class SamplingThrottle(Throttle):
             self._sample(self._stage, executed)
 
     def _watch(self, misses: int, instructions: int) -> None:
-        thrashing = instructions > 0 and 1000 * misses / instructions > self._policy.mpki
-        self._streak = self._streak + 1 if thrashing else 0
+        self._streak = self._streak + 1 if thrashes(misses, instructions, self._policy.mpki) else 0
         if self._streak < self._policy.confirm:
             return
         if self._policy.limit is None:
