@@ -52,19 +52,19 @@ FIRST_NON_L1_SPACE = int(Space.CONSTANT)
 VALUES_PER_CHECK = 1 << 16
 """Values of a column that are checked at a time; the check needs a few times their memory, however long the trace."""
 
-_COLUMN_TYPES: dict[str, Any] = {
-    "warp_start": np.int64,
-    "pc": np.int32,
-    "op": np.uint8,
-    "space": np.uint8,
-    "size": np.uint8,
-    "gap": np.int32,
-    "needs": np.uint64,
-    "loop_exit": np.bool_,
-    "mask": np.uint32,
-    "address_start": np.int64,
-    "addresses": np.int64,
-    "cache_op": np.uint8,
+_COLUMN_TYPES: dict[str, np.dtype[Any]] = {
+    "warp_start": np.dtype(np.int64),
+    "pc": np.dtype(np.int32),
+    "op": np.dtype(np.uint8),
+    "space": np.dtype(np.uint8),
+    "size": np.dtype(np.uint8),
+    "gap": np.dtype(np.int32),
+    "needs": np.dtype(np.uint64),
+    "loop_exit": np.dtype(np.bool_),
+    "mask": np.dtype(np.uint32),
+    "address_start": np.dtype(np.int64),
+    "addresses": np.dtype(np.int64),
+    "cache_op": np.dtype(np.uint8),
 }
 
 _NO_CACHE_OP = ~np.array([*VALID_CACHE_OPS, *[False] * (256 - CACHE_OPS)])
@@ -113,14 +113,16 @@ class Columns:
 
     def __post_init__(self) -> None:
         """Convert every column to its dtype, contiguous and read-only; copy only where necessary."""
-        for column in fields(self):
-            if column.name == "cache_op" and self.cache_op is None:
+        for name in _COLUMN_TYPES:
+            given = getattr(self, name)
+            if name == "cache_op" and given is None:
                 continue
-            value = np.ascontiguousarray(_as_dtype(column.name, getattr(self, column.name)))
+            value = np.ascontiguousarray(_as_dtype(name, given))
             if value.flags.writeable:
                 value = value.view()
                 value.flags.writeable = False
-            object.__setattr__(self, column.name, value)
+            if value is not given:
+                object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         """Return one line with the numbers of instructions and warps."""
@@ -198,7 +200,9 @@ class Columns:
 
 def _as_dtype(name: str, values: Any) -> NDArray[Any]:
     """Return `values` in the dtype of column `name`; raise `TraceError` if one of them would change."""
-    wanted = np.dtype(_COLUMN_TYPES[name])
+    wanted = _COLUMN_TYPES[name]
+    if isinstance(values, np.ndarray) and values.dtype == wanted:
+        return values
     try:
         array = np.asarray(values)
     except ValueError:

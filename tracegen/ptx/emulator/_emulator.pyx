@@ -721,7 +721,7 @@ cdef class Emulator:
     ) noexcept nogil:
         cdef int64_t i, size = code.count * code.width // 8
         cdef bint recorded = space == GLOBAL or space == LOCAL or space == CONST
-        if not self.places.locate(lanes, space, place, size):
+        if not self.places.locate(lanes, space, place, size, code.flags & EXECUTE):
             self.thread, self.address = self.places.thread, self.places.address
             return OUTSIDE
         if space == LOCAL:
@@ -953,7 +953,7 @@ cdef class Emulator:
         self.piece.n = 1
         self.finish(&self.piece)
         self.piece_places[0] = place
-        if self.places.locate(&self.piece, space, self.piece_places, size):
+        if self.places.locate(&self.piece, space, self.piece_places, size, True):
             return True
         self.thread, self.address = self.places.thread, self.places.address
         return False

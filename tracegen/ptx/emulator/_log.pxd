@@ -5,20 +5,23 @@ from tracegen.ptx.isa._code cimport Code, Lanes
 
 cdef struct Row:
     uint64_t needs
+    int64_t first          # address of the first active lane; place of the addresses in the log if they are IRREGULAR
+    int64_t stride         # bytes between the addresses of neighbouring active lanes
     int32_t pc
     int32_t gap
     uint32_t mask
     uint8_t op
     uint8_t space
     uint8_t size
-    uint8_t unused
+    uint8_t lanes          # that are active; 0 for a barrier
 
 # The rows of one warp and the state of its loads.
 cdef struct WarpLog:
     Row* rows
     int64_t n
     int64_t room
-    int64_t* addresses
+    int64_t lanes          # active lanes of all rows
+    int64_t* addresses     # of the rows whose addresses are IRREGULAR
     int64_t used
     int64_t address_room
     int64_t gap            # instructions since the last row
@@ -60,3 +63,4 @@ cdef class Log:
     cdef bint append(
         self, const Code* code, const Lanes* lanes, int64_t op, int64_t space, int64_t size, const uint64_t* address
     ) noexcept nogil
+    cdef bint append_addresses(self, WarpLog* log, Row* row, const uint64_t* address) noexcept nogil

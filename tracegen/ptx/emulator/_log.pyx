@@ -1,4 +1,6 @@
 # Each warp has a growing buffer of rows; the columns of a block are the buffers of its warps, one after the other.
+# Most rows have one distance between the addresses of their lanes. They are written out when the columns are made, so
+# that a block that is executed touches little memory.
 """Record the memory instructions of a block's warps, and the earlier loads that each of them waits for."""
 
 cimport cython
@@ -16,12 +18,10 @@ cdef enum:
     OP_ATOMIC = 2
     OP_BARRIER = 3
 
-ROW_DTYPE = np.dtype(
-    [
-        ("needs", "u8"), ("pc", "i4"), ("gap", "i4"), ("mask", "u4"),
-        ("op", "u1"), ("space", "u1"), ("size", "u1"), ("unused", "u1"),
-    ]
-)
+cdef int64_t IRREGULAR = <int64_t>1 << 62   # in place of a stride; no two addresses lie so far apart
+
+COLUMNS = {"pc": "i4", "op": "u1", "space": "u1", "size": "u1", "gap": "i4", "needs": "u8", "mask": "u4"}
+"""The columns with one element per row, and their dtypes."""
 
 
 cdef inline bint grow(void** buffer, int64_t* room, int64_t wanted, int64_t size) noexcept nogil:
@@ -50,6 +50,26 @@ cdef inline void settle_computed(WarpLog* log) noexcept nogil:
     log.pending |= log.computed & log.open
     log.open &= ~log.computed
     log.computed = 0
+
+
+cdef inline int64_t stride_of(const uint64_t* address, int64_t n) noexcept nogil:
+    """Return the distance between the addresses of neighbouring lanes, or IRREGULAR."""
+    cdef uint64_t stride = address[1] - address[0] if n > 1 else 0, different = 0
+    cdef int64_t i
+    for i in range(1, n):
+        different |= (address[i] - address[i - 1]) ^ stride
+    return IRREGULAR if different else <int64_t>stride
+
+
+cdef inline void write_addresses(const WarpLog* log, const Row* row, int64_t* addresses) noexcept nogil:
+    """Write the addresses of the active lanes of a row."""
+    cdef int64_t i, at = row.first
+    if row.stride == IRREGULAR:
+        memcpy(addresses, log.addresses + at, row.lanes * sizeof(int64_t))
+        return
+    for i in range(row.lanes):
+        addresses[i] = at
+        at += row.stride
 
 
 @cython.final
@@ -97,33 +117,42 @@ cdef class Log:
         self.bytes = 0
         for w in range(self.warps):
             log = &self.logs[w]
-            log.n = log.used = log.gap = log.count = 0
+            log.n = log.used = log.lanes = log.gap = log.count = 0
             log.open = log.pending = log.published = log.computed = 0
         memset(self.turned, 0, <size_t>(self.warps * self.loops))
         memset(self.bits, 0, <size_t>(self.warps * self.slots) * sizeof(uint64_t))
 
     def columns(self):
-        """Return (rows, addresses, warp_start) of all warps."""
-        cdef int64_t w, n = 0, used = 0
-        warp_start = np.zeros(self.warps + 1, dtype=np.int64)
-        cdef int64_t[::1] start = warp_start
+        """Return the columns of all warps: `rdmodel.trace.Columns` names them; loop exits and operators are not here."""
+        cdef int64_t w, i, k, n = 0, used = 0
+        cdef const WarpLog* log
+        cdef const Row* row
         for w in range(self.warps):
             n += self.logs[w].n
-            used += self.logs[w].used
-            start[w + 1] = n
-        rows = np.empty(max(n, 1), dtype=ROW_DTYPE)
-        addresses = np.empty(max(used, 1), dtype=np.int64)
-        cdef uint8_t[::1] row_bytes = rows.view(np.uint8)
-        cdef int64_t[::1] places = addresses
-        n = used = 0
-        for w in range(self.warps):
-            if self.logs[w].n:
-                memcpy(&row_bytes[n * <int64_t>sizeof(Row)], self.logs[w].rows, <size_t>self.logs[w].n * sizeof(Row))
-            if self.logs[w].used:
-                memcpy(&places[used], self.logs[w].addresses, <size_t>self.logs[w].used * sizeof(int64_t))
-            n += self.logs[w].n
-            used += self.logs[w].used
-        return rows[:n], addresses[:used], warp_start
+            used += self.logs[w].lanes
+        found = {name: np.empty(n, dtype) for name, dtype in COLUMNS.items()}
+        found["warp_start"], found["address_start"] = np.zeros(self.warps + 1, np.int64), np.zeros(n + 1, np.int64)
+        found["addresses"] = np.empty(used, np.int64)
+        cdef int64_t[::1] warp_start = found["warp_start"], start = found["address_start"], addresses = found["addresses"]
+        cdef int32_t[::1] pc = found["pc"], gap = found["gap"]
+        cdef uint8_t[::1] op = found["op"], space = found["space"], size = found["size"]
+        cdef uint32_t[::1] mask = found["mask"]
+        cdef uint64_t[::1] needs = found["needs"]
+        with nogil:
+            i = used = 0
+            for w in range(self.warps):
+                log = &self.logs[w]
+                for k in range(log.n):
+                    row = &log.rows[k]
+                    pc[i], gap[i], mask[i], needs[i] = row.pc, row.gap, row.mask, row.needs
+                    op[i], space[i], size[i] = row.op, row.space, row.size
+                    if row.lanes:
+                        write_addresses(log, row, &addresses[used])
+                    used += row.lanes
+                    i += 1
+                    start[i] = used
+                warp_start[w + 1] = i
+        return found
 
     cdef void count_instruction(self, const Lanes* lanes) noexcept nogil:
         """Count an instruction without a row for every warp of `lanes`."""
@@ -254,19 +283,19 @@ cdef class Log:
             active = 0 if op == OP_BARRIER else lanes.start[k + 1] - lanes.start[k]
             if not grow(<void**>&log.rows, &log.room, log.n + 1, sizeof(Row)):
                 return False
-            if not grow(<void**>&log.addresses, &log.address_room, log.used + active, sizeof(int64_t)):
-                return False
             row = &log.rows[log.n]
+            row.lanes = <uint8_t>active
+            log.lanes += active
+            if active:
+                row.first, row.stride = <int64_t>address[lanes.start[k]], stride_of(address + lanes.start[k], active)
+                if row.stride == IRREGULAR and not self.append_addresses(log, row, address + lanes.start[k]):
+                    return False
             row.pc = <int32_t>code.pc
             row.gap = <int32_t>min(log.gap, <int64_t>0x7FFFFFFF)
             row.mask = lanes.mask[k]
             row.op = <uint8_t>op
             row.space = <uint8_t>space
             row.size = <uint8_t>size
-            row.unused = 0
-            if active:
-                memcpy(log.addresses + log.used, address + lanes.start[k], <size_t>active * sizeof(int64_t))
-                log.used += active
             log.n += 1
             log.gap = 0
             self.bytes += <int64_t>sizeof(Row) + active * <int64_t>sizeof(int64_t)
@@ -283,4 +312,13 @@ cdef class Log:
             if returns:
                 for i in range(4):
                     self.set_dependence(code.dst[i], w, lanes.mask[k], 1)
+        return True
+
+    cdef bint append_addresses(self, WarpLog* log, Row* row, const uint64_t* address) noexcept nogil:
+        """Copy the addresses of a row; return False if memory runs out."""
+        if not grow(<void**>&log.addresses, &log.address_room, log.used + row.lanes, sizeof(int64_t)):
+            return False
+        memcpy(log.addresses + log.used, address, row.lanes * sizeof(int64_t))
+        row.first = log.used
+        log.used += row.lanes
         return True

@@ -24,11 +24,16 @@ cdef class Places:
     cdef int64_t ranks              # blocks of the cluster; 0: a block alone
 
     cdef void clear(self) noexcept nogil
-    cdef bint locate(self, const Lanes* lanes, int64_t space, const uint64_t* place, int64_t size) noexcept nogil
+    cdef bint locate(
+        self, const Lanes* lanes, int64_t space, const uint64_t* place, int64_t size, bint hosts
+    ) noexcept nogil
     cdef bint locate_own(
         self, const Lanes* lanes, uint8_t* start, int64_t bytes, int64_t stride, const uint64_t* place, int64_t size
     ) noexcept nogil
     cdef bint locate_in_cluster(self, const Lanes* lanes, const uint64_t* place, int64_t size) noexcept nogil
-    cdef bint locate_global(self, const Lanes* lanes, const uint64_t* place, uint64_t size) noexcept nogil
+    cdef bint locate_global(
+        self, const Lanes* lanes, const uint64_t* place, uint64_t size, bint hosts
+    ) noexcept nogil
+    cdef bint locate_in_several(self, const Lanes* lanes, const uint64_t* place, uint64_t size) noexcept nogil
     cdef bint find(self, uint64_t place, uint64_t size) noexcept nogil
     cdef bint refuse(self, int64_t thread, uint64_t place) noexcept nogil

@@ -31,10 +31,15 @@ cdef class Places:
         memset(&self.local[0], 0, <size_t>self.local.shape[0])
         memset(&self.shared[0], 0, <size_t>self.shared.shape[0])
 
-    cdef bint locate(self, const Lanes* lanes, int64_t space, const uint64_t* place, int64_t size) noexcept nogil:
-        """Write the host pointers of all lanes to `hosted`; at the first lane outside, remember it and return False."""
+    cdef bint locate(
+        self, const Lanes* lanes, int64_t space, const uint64_t* place, int64_t size, bint hosts
+    ) noexcept nogil:
+        """Check the addresses of all lanes; at the first one outside, remember it and return False.
+
+        With `hosts`, write the host pointers to `hosted`, too.
+        """
         if space == GLOBAL or space == CONST:
-            return self.locate_global(lanes, place, <uint64_t>size)
+            return self.locate_global(lanes, place, <uint64_t>size, hosts)
         if space == SHARED and self.ranks:
             return self.locate_in_cluster(lanes, place, size)
         if space == SHARED:
@@ -63,19 +68,37 @@ cdef class Places:
             self.hosted[i] = <uint8_t*>self.peers[rank] + offset
         return True
 
-    cdef bint locate_global(self, const Lanes* lanes, const uint64_t* place, uint64_t size) noexcept nogil:
+    cdef bint locate_global(
+        self, const Lanes* lanes, const uint64_t* place, uint64_t size, bint hosts
+    ) noexcept nogil:
+        """Locate addresses in arrays; most often one array has them all."""
         cdef int64_t i
-        cdef uint64_t base = 0, last = 0
-        cdef uint8_t* host = NULL
-        cdef uint8_t** hosted = self.hosted
+        cdef uint64_t base, last, host, outside = 0
+        if lanes.n == 0:
+            return True
+        if not self.find(place[0], size):
+            return self.refuse(lanes.lane[0], place[0])
+        base = self.bases[self.last_buffer]
+        last = self.bytes[self.last_buffer] - size
+        host = self.hosts[self.last_buffer] - base
+        # The highest bit is set if an address lies before the array or beyond its last element; without branches, the
+        # compiler checks several lanes at once.
         for i in range(lanes.n):
-            if i == 0 or place[i] - base > last:
-                if not self.find(place[i], size):
-                    return self.refuse(lanes.lane[i], place[i])
-                base = self.bases[self.last_buffer]
-                last = self.bytes[self.last_buffer] - size
-                host = <uint8_t*>self.hosts[self.last_buffer]
-            hosted[i] = host + (place[i] - base)
+            outside |= (place[i] - base) | (last - (place[i] - base))
+        if outside >> 63:
+            return self.locate_in_several(lanes, place, size)
+        if hosts:
+            for i in range(lanes.n):
+                self.hosted[i] = <uint8_t*>(host + place[i])
+        return True
+
+    cdef bint locate_in_several(self, const Lanes* lanes, const uint64_t* place, uint64_t size) noexcept nogil:
+        """Locate addresses of several arrays, lane by lane."""
+        cdef int64_t i
+        for i in range(lanes.n):
+            if not self.find(place[i], size):
+                return self.refuse(lanes.lane[i], place[i])
+            self.hosted[i] = <uint8_t*>(self.hosts[self.last_buffer] + (place[i] - self.bases[self.last_buffer]))
         return True
 
     cdef bint find(self, uint64_t place, uint64_t size) noexcept nogil:

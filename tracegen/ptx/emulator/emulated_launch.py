@@ -37,7 +37,7 @@ from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack
 from tracegen.ptx.emulator.recorded_rows import columns_of_rows
 from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
-from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, read_special_register
+from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, differs_by_block, read_special_register
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.chains import Piece, executions, straight_pieces
@@ -369,6 +369,8 @@ class EmulatedLaunch:
         for row, constant in enumerate(program.constants, start=program.variables):
             if not isinstance(constant, str):
                 registers[row] = self._constant(constant)
+            elif not differs_by_block(constant):
+                registers[row] = read_special_register(constant, self.launch, 0, self._cluster)
         counts = np.zeros((len(program.steps), len(COUNTS)), np.int64)
         memory = np.zeros(max(1, self._shared), dtype=np.uint8)
         places = Places(np.zeros(max(1, self._local * threads), dtype=np.uint8), self._local, memory, self._shared)
@@ -386,6 +388,11 @@ class EmulatedLaunch:
             self._strict, self._limit, _MAX_RECORD_BYTES,
         )  # fmt: skip
         return BlockMachine(registers, places, poison, log, counts, emulator, memory)
+
+    @cached_property
+    def _constants_by_block(self) -> list[tuple[int, str]]:
+        constants = enumerate(self._program.constants, start=self._program.variables)
+        return [(row, name) for row, name in constants if isinstance(name, str) and differs_by_block(name)]
 
     @cached_property
     def _machines(self) -> list[BlockMachine]:
@@ -426,7 +433,7 @@ class EmulatedLaunch:
         if status != Status.FINISHED:
             raise self._errors.of(machine.emulator, status, block)
         self._last_counts = machine.counts
-        return columns_of_rows(*machine.log.columns(), self.cache_ops)
+        return columns_of_rows(machine.log.columns(), self.cache_ops)
 
     def _run_in_cluster(self, block: int) -> Columns:
         if block not in self._finished:
@@ -439,7 +446,7 @@ class EmulatedLaunch:
                 lambda rank, status: self._errors.of(self._machines[rank].emulator, status, blocks[rank]),
             )
             for machine, member in zip(self._machines, blocks, strict=True):
-                columns = columns_of_rows(*machine.log.columns(), self.cache_ops)
+                columns = columns_of_rows(machine.log.columns(), self.cache_ops)
                 self._finished[member] = FinishedBlock(columns, machine.counts.copy())
         found = self._finished.pop(block)
         self._last_counts = found.counts
@@ -451,8 +458,7 @@ class EmulatedLaunch:
         machine.emulator.bind_textures(self._machine.textures.table())
         machine.poison.bind(self._machine.memory.poison_table("GLOBAL" in self._poisoned.spaces))
         self._machine.parameters.array[: len(self._parameters)] = np.frombuffer(self._parameters, np.uint8)
-        for row, constant in enumerate(self._program.constants, start=self._program.variables):
-            if isinstance(constant, str):
-                machine.registers[row] = read_special_register(constant, self.launch, block, self._cluster)
+        for row, name in self._constants_by_block:
+            machine.registers[row] = read_special_register(name, self.launch, block, self._cluster)
         local_base = LOCAL_BASE + block * self.launch.block_warps * WARP * self._local
         machine.emulator.restart(self._program.entry, local_base, record)

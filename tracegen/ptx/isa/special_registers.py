@@ -108,6 +108,12 @@ CLUSTER_REGISTERS: dict[str, Callable[[Launch, int, Cluster], int]] = {
 """Readers of the registers of clusters, by name: (launch, block, blocks of a cluster) to one number."""
 
 
+_BY_BLOCK = frozenset(
+    [f"{start}.{axis}" for start in ("%ctaid", "%cluster_ctaid", "%clusterid") for axis in "xyz"] + ["%cluster_ctarank"]
+)
+"""The registers whose values differ between the blocks of a launch."""
+
+
 def is_special(name: str) -> bool:
     """Return whether a register has a value that the launch determines."""
     return name in SPECIAL_REGISTERS or name in CLUSTER_REGISTERS
@@ -136,3 +142,8 @@ def read_special_register(name: str, launch: Launch, block: int, cluster: Cluste
     if name in CLUSTER_REGISTERS:
         return CLUSTER_REGISTERS[name](launch, block, cluster)
     return SPECIAL_REGISTERS[name](launch, block)
+
+
+def differs_by_block(name: str) -> bool:
+    """Return whether the blocks of a launch have different values of a register or of another constant."""
+    return name in _BY_BLOCK or name.startswith(SHARED_ADDRESS)
