@@ -245,13 +245,45 @@ def test_a_bulk_copy_is_recorded_in_pieces_of_sixteen_bytes():
     assert (columns.addresses - base).tolist() == [*range(0, 1040, 16), 0, 16]
 
 
-@pytest.mark.parametrize(
-    "copy",
-    [
-        "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [s], [%x, {0, 0, 0}], [m];",
-        "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [s], [s], 16, [m];",
-    ],
+def test_shared_memory_is_filled_with_zeros():
+    x = np.arange(64, dtype=np.uint32)
+    body = """shl.b32 %r2, %r1, 2; add.u32 %r3, %r9, %r2; st.shared.u32 [%r3], 77; bar.sync 0;
+    @%p1 st.bulk.weak.shared::cta [s+8], 64, 0; bar.sync 0;
+    ld.shared.u32 %r4, [%r3]; mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %x, %rd3; st.global.u32 [%rd4], %r4;"""
+    columns, _ = launch(body, x, values=True)
+    assert x[:32].tolist() == [77] * 2 + [0] * 16 + [77] * 14
+    assert columns.op.tolist() == [Op.BARRIER, Op.BARRIER, Op.STORE]
+
+
+UPDATE = """@%p1 mbarrier.init.shared.b64 [m], 1; bar.sync 0; @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [m], 16;
+    @%p1 cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [s], [s+64], 16, [m];
+    W: mbarrier.try_wait.parity.shared.b64 %p3, [m], 0; @!%p3 bra W;"""
+"""An update of 16 bytes of shared memory."""
+
+ADDRESS_IN_SHARED = (
+    "ld.shared.u32 %r2, [s+{}]; cvt.u64.u32 %rd3, %r2; add.s64 %rd3, %x, %rd3; ld.global.u32 %r2, [%rd3];"
 )
-def test_a_copy_that_cannot_be_followed_stops_with_its_name(copy):
+
+
+def test_an_update_in_shared_memory_completes_its_bytes_and_leaves_no_values():
+    assert launch(UPDATE + ADDRESS_IN_SHARED.format(16))[0].op.tolist() == [Op.BARRIER, Op.LOAD]
+    with pytest.raises(TraceError, match=r"ld\.shared\.u32 in PTX line \d+ <- cp\.reduce\.async\.bulk"):
+        launch(UPDATE + ADDRESS_IN_SHARED.format(12))
+
+
+def test_zeros_take_the_place_of_values_that_are_not_computed():
+    clear = "@%p1 st.bulk.shared::cta [s], 16, 0; bar.sync 0;"
+    assert launch(UPDATE + clear + ADDRESS_IN_SHARED.format(12))[0].op.tolist() == [Op.BARRIER, Op.BARRIER, Op.LOAD]
+
+
+def test_zeros_beyond_shared_memory_are_refused():
+    with pytest.raises(TraceError, match=r"st\.bulk\S* of \d+ bytes at offset \d+ of shared memory"):
+        launch("@%p1 st.bulk.weak.shared::cta [s], 1048576, 0;")
+
+
+def test_a_copy_that_cannot_be_followed_stops_with_its_name():
+    copy = (
+        "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [s], [%x, {0, 0, 0}], [m];"
+    )
     with pytest.raises(TraceError, match=r"PTX line \d+: cp\.\S*async\.bulk\.\S+ cannot be executed"):
         launch(copy)

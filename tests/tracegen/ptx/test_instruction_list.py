@@ -102,6 +102,12 @@ def accesses(body: str) -> str:
         # Within the shared memory, hints, and registers: no access is recorded.
         ("", "cp.async.bulk.prefetch.L2.global [%x], 64;"),
         ("", "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%map, {%r2,%r3}];"),
+        ("", "@%p1 st.bulk.weak.shared::cta [%r9], 64, 0;"),
+        (
+            "",
+            "@%p1 cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 "
+            "[%r9], [%r9], 64, [m];",
+        ),
         ("", "cvt.rn.f16x2.f32 %r2, %f1, %f2;"),
         ("", "cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;"),
         ("", "cvt.rn.f16x2.e5m2x2 %r2, %h1;"),
@@ -183,7 +189,6 @@ def test_no_block_takes_over_the_work_of_another_one():
 @pytest.mark.parametrize(
     "instruction",
     [
-        "st.bulk.weak.shared::cta [%rd18], 64, 0;",
         "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob [%r9], [%x], 64, 0, 0, [m];",
         "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 "
         "[%r9], [m];",

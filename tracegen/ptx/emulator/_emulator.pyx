@@ -981,7 +981,9 @@ cdef class Emulator:
         cdef uint64_t shared = shared_offset(self.row(code.src[1])[lane])
         cdef int64_t k, used = 0, total, size
         cdef bint loads = code.mode == BULK_LOAD, spoils = code.flags & POISONED and code.flags & EXECUTE
-        if code.mode == BULK_SHARED:
+        if code.mode == BULK_CLEAR:
+            return self.clear_shared(code, lane)
+        if code.mode >= BULK_SHARED:
             return self.copy_within_cluster(code, lane)
         if code.count:
             total = self.open_box_of(code, lane, place, &box)
@@ -1030,7 +1032,7 @@ cdef class Emulator:
         """Write what a copy brings to shared memory, of all blocks of a mask if there is one, and complete its bytes."""
         cdef bint spoils = code.flags & POISONED and code.flags & EXECUTE
         cdef uint64_t mask = self.value_of(code.src[11], lane) & 0xFFFF, offset = (<uint64_t>1 << RANK_BITS) - 1, at, bar
-        cdef int64_t rank, k
+        cdef int64_t rank
         for rank in range(WARP // 2 if code.src[11] >= 0 else 1):
             if code.src[11] >= 0 and not mask >> rank & 1:
                 continue
@@ -1040,18 +1042,35 @@ cdef class Emulator:
                 bar = bar & offset | <uint64_t>rank << RANK_BITS
             if not self.locate_one(lane, SHARED, at, total):
                 return OUTSIDE
-            k = 0
-            while spoils and k < total:
-                self.poison.spoil(SHARED, lane, at + <uint64_t>k, min(<int64_t>CHUNK, total - k))
-                k += CHUNK
+            if spoils:
+                self.spoil_shared(lane, at, total)
             if code.src[2] >= 0:
                 if not self.locate_one(lane, SHARED, bar, 8):
                     return OUTSIDE
                 self.signal(bar, arrive(self.places.hosted[0], 0, -total))
         return UNFINISHED
 
+    cdef void spoil_shared(self, int64_t lane, uint64_t place, int64_t total) noexcept nogil:
+        """Poison shared memory that was found to exist."""
+        cdef int64_t k = 0
+        while k < total:
+            self.poison.spoil(SHARED, lane, place + <uint64_t>k, min(<int64_t>CHUNK, total - k))
+            k += CHUNK
+
+    cdef int64_t clear_shared(self, const Code* code, int64_t lane) noexcept nogil:
+        """Fill shared memory of the block with zeros."""
+        cdef uint64_t place = shared_offset(self.row(code.src[0])[lane])
+        cdef uint64_t size = self.row(code.src[3])[lane]
+        cdef int64_t total = <int64_t>min(size, <uint64_t>1 << 62)
+        if not self.locate_one(lane, SHARED, place, total):
+            return OUTSIDE
+        memset(self.places.hosted[0], 0, <size_t>total)
+        if code.flags & POISONED:
+            self.poison.clear_shared(place, total)
+        return UNFINISHED
+
     cdef int64_t copy_within_cluster(self, const Code* code, int64_t lane) noexcept nogil:
-        """Copy bytes from the shared memory of the block to that of a block of its cluster."""
+        """Copy bytes from the shared memory of the block to that of a block of its cluster; results of updates are poison."""
         cdef uint64_t to = shared_offset(self.row(code.src[0])[lane] + <uint64_t>code.offset)
         cdef uint64_t origin = shared_offset(self.row(code.src[1])[lane]), bar = shared_offset(self.row(code.src[2])[lane])
         cdef int64_t total = <int64_t><uint32_t>self.row(code.src[3])[lane]
@@ -1061,7 +1080,9 @@ cdef class Emulator:
         source = self.places.hosted[0]
         if not self.locate_one(lane, SHARED, to, total):
             return OUTSIDE
-        if code.flags & EXECUTE:
+        if code.flags & EXECUTE and code.mode == BULK_UPDATE:
+            self.spoil_shared(lane, to, total)
+        elif code.flags & EXECUTE:
             memmove(self.places.hosted[0], source, <size_t>total)
             if code.flags & POISONED:
                 self.poison.copy_shared(to, origin, total)

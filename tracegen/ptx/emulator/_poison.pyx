@@ -205,6 +205,14 @@ cdef class Poison:
         for k in range(size):
             mark(target, at + <uint64_t>k, 1, is_spoiled(source, start + <uint64_t>k, 1))
 
+    cdef void clear_shared(self, uint64_t place, int64_t size) noexcept nogil:
+        """Take the poison from `size` bytes of shared memory that were found to exist."""
+        cdef uint64_t at = 0
+        cdef int64_t k
+        cdef uint8_t* bits = self.bits_of(SHARED, 0, place, &at)
+        for k in range(size):
+            mark(bits, at + <uint64_t>k, 1, False)
+
     cdef void spoil(self, int64_t space, int64_t thread, uint64_t place, int64_t size) noexcept nogil:
         """Poison `size` bytes, at most 16, of memory that was found to exist."""
         cdef uint64_t at = 0

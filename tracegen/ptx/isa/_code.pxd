@@ -66,8 +66,8 @@ cpdef enum Mbarrier:
     MBAR_INIT, MBAR_INVAL, MBAR_ARRIVE, MBAR_DROP, MBAR_EXPECT, MBAR_COMPLETE, MBAR_TEST, MBAR_TEST_PARITY
 
 cpdef enum Bulk:
-    # from global to shared memory, from shared to global memory, and within the shared memory of a cluster
-    BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_SHARED
+    # from global to shared memory, from shared to global memory, and within the shared memory of a cluster; zeros
+    BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_SHARED, BULK_UPDATE, BULK_CLEAR
 
 cpdef enum Box:
     # The part of a tensor that a copy transfers: a box, pixels of a box with offsets, or rows by their numbers.

@@ -191,7 +191,7 @@ def _translate_bulk(t: Translation) -> None:
         return  # stores are not waited for, and a prefetch goes to the L2
     spaces = [m.split("::")[0] for m in t.modifiers if m.split("::")[0] in ("global", "shared")]
     operands = list(t.operands)
-    if spaces == ["shared", "shared"] and not t.has("reduce"):
+    if spaces == ["shared", "shared"]:
         _copy_within_cluster(t, operands)
         return
     if sorted(spaces) != ["global", "shared"]:
@@ -211,7 +211,15 @@ def _translate_bulk(t: Translation) -> None:
 def _copy_within_cluster(t: Translation, operands: list[Operand]) -> None:
     target, source, size, barrier = operands
     src = _address(t, target), _address(t, source), _address(t, barrier), t.value(size, "u32")
-    t.emit("COPY_BULK", src=src, mode=BULK_COPIES["BULK_SHARED"], count=0, space="SHARED", **t.guard())
+    mode = BULK_COPIES["BULK_UPDATE" if t.has("reduce") else "BULK_SHARED"]
+    t.emit("COPY_BULK", src=src, mode=mode, count=0, space="SHARED", **t.guard())
+
+
+def translate_clearing(t: Translation) -> None:
+    """Emit ``st.bulk``, which fills shared memory with zeros."""
+    target, size, _ = t.operands
+    src = _address(t, target), NO_SLOT, NO_SLOT, t.value(size, "u64")
+    t.emit("COPY_BULK", src=src, mode=BULK_COPIES["BULK_CLEAR"], count=0, space="SHARED", **t.guard())
 
 
 def _mask(t: Translation, operands: list[Operand]) -> int:

@@ -15,6 +15,7 @@ from tracegen.ptx.lowering.arithmetic import (
     translate_permute,
 )
 from tracegen.ptx.lowering.asynchronous import (
+    translate_clearing,
     translate_cluster_launch,
     translate_copy,
     translate_mbarrier,
@@ -100,7 +101,7 @@ OPCODE_RULES: dict[str, Callable[[Translation], None]] = {
     "cvt": translate_convert,
     "cvta": translate_convert_address,
     "isspacep": translate_is_space,
-    "st": lambda t: translate_signalling(t, translate_store),
+    "st": lambda t: translate_clearing(t) if t.has("bulk") else translate_signalling(t, translate_store),
     "shfl": translate_shuffle,
     "vote": translate_vote,
     "match": translate_match,

@@ -138,12 +138,12 @@ def is_memory_step(step: Step) -> bool:
     return step.op in _MEMORY_OPS
 
 
-_TO_SHARED = BULK_COPIES["BULK_LOAD"], BULK_COPIES["BULK_SHARED"]
+_TO_GLOBAL = BULK_COPIES["BULK_STORE"], BULK_COPIES["BULK_REDUCE"]
 
 
 def spaces_written_by_copy(step: Step) -> frozenset[str]:
     """Return the spaces that a bulk copy fills."""
-    return frozenset({"SHARED" if step.mode in _TO_SHARED else "GLOBAL"})
+    return frozenset({"GLOBAL" if step.mode in _TO_GLOBAL else "SHARED"})
 
 
 def spaces_read_by_copy(step: Step) -> frozenset[str]:
