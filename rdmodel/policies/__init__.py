@@ -42,9 +42,11 @@ _HOMES = {
         "largest_prime",
     ),
     "rdmodel.policies.index_registry": ("find_index_function", "index_function"),
+    "rdmodel.policies.latency_limit": ("LatencyLimit",),
     "rdmodel.policies.mrpb": ("MRPB",),
     "rdmodel.policies.pcal": ("PCAL",),
     "rdmodel.policies.pd": ("PD",),
+    "rdmodel.policies.pdp": ("PDP",),
     "rdmodel.policies.registry": (
         "POLICIES",
         "check_policies",

@@ -30,9 +30,11 @@ from rdmodel.policies.index import evaluate as evaluate
 from rdmodel.policies.index import largest_prime as largest_prime
 from rdmodel.policies.index_registry import find_index_function as find_index_function
 from rdmodel.policies.index_registry import index_function as index_function
+from rdmodel.policies.latency_limit import LatencyLimit as LatencyLimit
 from rdmodel.policies.mrpb import MRPB as MRPB
 from rdmodel.policies.pcal import PCAL as PCAL
 from rdmodel.policies.pd import PD as PD
+from rdmodel.policies.pdp import PDP as PDP
 from rdmodel.policies.registry import POLICIES as POLICIES
 from rdmodel.policies.registry import check_policies as check_policies
 from rdmodel.policies.registry import find_policy as find_policy

@@ -23,9 +23,11 @@ from rdmodel.policies.compiled import CompiledPolicy, compiled_policy, library_o
 from rdmodel.policies.dwt_cs import DWTCS
 from rdmodel.policies.dyncta import DYNCTA
 from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction
+from rdmodel.policies.latency_limit import LatencyLimit
 from rdmodel.policies.mrpb import MRPB
 from rdmodel.policies.pcal import PCAL
 from rdmodel.policies.pd import PD
+from rdmodel.policies.pdp import PDP
 from rdmodel.policies.streaming_bypass import StreamingBypass
 from rdmodel.policies.swl import SWL
 
@@ -37,10 +39,12 @@ POLICIES: dict[str, type[Policy]] = {
         DWTCS,
         CCWS,
         DYNCTA,
+        LatencyLimit,
         BypassAll,
         BypassOnStall,
         StreamingBypass,
         PD,
+        PDP,
         ABYP,
         APCM,
         MRPB,
@@ -55,6 +59,7 @@ COMBINATIONS: Mapping[str, str] = {
     BASELINE: "",
     "dwt-pric": "streaming-bypass:mpki=62.5+dwt-cs+index:pric",
     "apcm-swl": "apcm+swl:best",
+    "cbwt": "pdp+latency-limit",
 }
 """Combinations that have a name, with the texts that they stand for."""
 

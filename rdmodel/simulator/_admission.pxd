@@ -17,13 +17,15 @@ cdef class Admission(Plugins):
     cdef int on_stall
     cdef Period closing_period        # streaming-bypass
     cdef double max_missing_share, thrashing_mpki
-    cdef int64_t distance             # pd
+    cdef int64_t distance             # pd; pdp: at the start
+    cdef int64_t max_distance, sampled_every                # pdp
     cdef bint by_cache, since_allocation
     cdef int64_t counters, max_unused, unused_threshold     # abyp
     cdef int64_t pattern_loads, pattern_tags, max_accesses  # apcm
     cdef bint pattern_bypassing, pattern_protecting
     cdef bint scoring                 # lost lines raise the scores of warps (ccws)
     cdef int64_t score_base, score_throttle
+    cdef bint limiting_by_latency     # lost lines, and the latency of the crossbar, limit the warps (latency-limit)
 
     cdef void _end_patterns(self, Sm* sm, int64_t warp) noexcept nogil
     @cython.final
@@ -38,5 +40,9 @@ cdef class Admission(Plugins):
     cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil
     @cython.final
     cdef void _note(self, Sm* sm, int64_t load, int64_t id, int outcome, bint absent) noexcept nogil
+    @cython.final
+    cdef void _adjust_distance(self, Sm* sm) noexcept nogil
+    @cython.final
+    cdef void _open_or_close_l1(self, Sm* sm) noexcept nogil
     @cython.final
     cdef void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil

@@ -6,9 +6,10 @@ from libc.stdint cimport int64_t
 
 from rdmodel.plugins.policy cimport RDMODEL_ABSENT, RDMODEL_BYPASS, RDMODEL_USE, RDMODEL_USE_PRESENT
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, RESERVED, VALID, CacheLine, Note, cache_accesses, cache_drop, cache_open_or_close, cache_give,
+    DIRTY, GHOST, LOST, RESERVED, VALID, CacheLine, Note, cache_accesses, cache_drop, cache_open_or_close, cache_give,
     cache_touch, cache_victim,
 )
+from rdmodel.simulator._distances cimport distances_best, distances_see
 from rdmodel.simulator._issue cimport Warp
 from rdmodel.simulator._loadstore cimport (
     ADMIT_ALL, ADMIT_BY_PATTERN, ADMIT_BY_PLUGIN, ADMIT_NONE, ADMIT_UNLESS_CLOSED, ADMIT_UNPROTECTED, ADMIT_USED,
@@ -39,6 +40,7 @@ cdef class Admission(Plugins):
         double thrashing_mpki=INFINITY, int64_t distance=0, int64_t counters=0, int64_t max_unused=0,
         int64_t unused_threshold=0, int64_t loads=0, int64_t tags=0, int64_t max_accesses=0, bint bypassing=False,
         bint protecting=False, bint by_cache=False, bint since_allocation=False, table=0, options=(),
+        int64_t max_distance=0, int64_t sampled_every=0,
     ):
         """Set the admission policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.admission = ADMISSION_RULES[rule]
@@ -49,6 +51,8 @@ cdef class Admission(Plugins):
         self.max_missing_share = missing_share
         self.thrashing_mpki = thrashing_mpki
         self.distance = distance
+        self.max_distance = max_distance
+        self.sampled_every = sampled_every
         self.by_cache = by_cache
         self.since_allocation = since_allocation
         self.counters = counters
@@ -91,12 +95,17 @@ cdef class Admission(Plugins):
         sm.not_found += absent
         if sm.cache.accesses != NULL:
             cache_accesses(&sm.cache, l.set)[0] += 1
+        if sm.distances.line != NULL:
+            distances_see(&sm.distances, l.set, l.line)
         if sm.cache.noted:
             self._note(sm, load, id, outcome, absent)
         if self.plugged:
             self._tell_loaded(sm, load, id, outcome, present)
         if self.scoring and absent:
             self._score(sm, load, id, t)
+        if self.limiting_by_latency:
+            sm.congestion.loads += 1
+            sm.congestion.lost += absent and l.flags & LOST != 0
         sm.load[load].served += 1
         return outcome
 
@@ -145,6 +154,8 @@ cdef class Admission(Plugins):
             n = &sm.cache.note[id]
             if n.mark != NONE and n.uses == 1:
                 sm.unused[n.mark] = min(sm.unused[n.mark] + 1, self.max_unused)
+        if self.limiting_by_latency:
+            l.flags |= LOST
         if self.scoring:
             for k in range(self.slots):
                 if sm.slot[k].occupied and sm.slot[k].block == l.block:
@@ -221,7 +232,7 @@ cdef class Admission(Plugins):
         if self.admission == ADMIT_UNPROTECTED:
             if sm.cache.line[id].flags & RESERVED:
                 return False
-            return cache_accesses(&sm.cache, sm.cache.line[id].set)[0] - n.used < self.distance
+            return cache_accesses(&sm.cache, sm.cache.line[id].set)[0] - n.used < sm.distance
         return n.mark != NONE and sm.patterns.guard[n.owner].number == n.mark
 
     cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil:
@@ -233,24 +244,35 @@ cdef class Admission(Plugins):
         )
 
     cdef void _open_or_close(self) noexcept nogil:
-        """Streaming bypass: close the caches that missed too often in the period, and open the others."""
-        cdef int64_t i, executed
-        cdef bint stays_open
-        cdef Sm* sm
+        """End a period of streaming bypass, or of PDP."""
+        cdef int64_t i
         if self.closing_slices:
             for i in range(self.slices):
                 self._open_or_close_slice(&self.slice[i], self.max_missing_share)
-        if self.admission != ADMIT_UNLESS_CLOSED:
-            return
         for i in range(self.sms):
-            sm = &self.sm[i]
-            executed = sm.n.thread_instructions - sm.instructions_at_closing
-            sm.instructions_at_closing = sm.n.thread_instructions
-            stays_open = thrashes(sm.not_found, executed, self.thrashing_mpki)
-            if cache_open_or_close(&sm.cache, &sm.closed, &sm.looked, &sm.not_found, self.max_missing_share, stays_open):
-                # A stalled access may succeed now.
-                sm.retry = True
-                sm.wake[0] = min(sm.wake[0], self.now + 1)
+            if self.admission == ADMIT_UNLESS_CLOSED:
+                self._open_or_close_l1(&self.sm[i])
+            elif self.admission == ADMIT_UNPROTECTED:
+                self._adjust_distance(&self.sm[i])
+
+    cdef void _open_or_close_l1(self, Sm* sm) noexcept nogil:
+        """Streaming bypass: close an L1 that missed too often in the period; open another."""
+        cdef int64_t executed = sm.n.thread_instructions - sm.instructions_at_closing
+        cdef bint stays_open = thrashes(sm.not_found, executed, self.thrashing_mpki)
+        sm.instructions_at_closing = sm.n.thread_instructions
+        if cache_open_or_close(&sm.cache, &sm.closed, &sm.looked, &sm.not_found, self.max_missing_share, stays_open):
+            # A stalled access may succeed now.
+            sm.retry = True
+            sm.wake[0] = min(sm.wake[0], self.now + 1)
+
+    cdef void _adjust_distance(self, Sm* sm) noexcept nogil:
+        """PDP: choose the distance for which the reuses of the period were best protected."""
+        if sm.distances.sampled == 0:
+            return
+        sm.distance = distances_best(&sm.distances, sm.cache.ways)
+        # A stalled access may succeed now, or bypass.
+        sm.retry = True
+        sm.wake[0] = min(sm.wake[0], self.now + 1)
 
     cdef void _end_patterns(self, Sm* sm, int64_t warp) noexcept nogil:
         """APCM: end the protection and the monitoring of a warp that has ended."""

@@ -19,6 +19,7 @@ cdef enum:
     MISSED = 16       # it has missed before
     GHOST = 32        # it owns a way as a tag without data, in a closed cache
     LOOSE = 64        # it does not reserve its way while sectors are in flight
+    LOST = 128        # another line has replaced it before, and some policy wants to know
 
 
 cdef struct CacheLine:

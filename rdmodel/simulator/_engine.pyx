@@ -12,6 +12,7 @@ from libc.string cimport memcpy
 
 from rdmodel.simulator._cache cimport cache_init, cache_intern, mshrs_init
 from rdmodel.simulator._clock cimport sm_cycle_of
+from rdmodel.simulator._distances cimport distances_init
 from rdmodel.simulator._inspection cimport Inspection
 from rdmodel.simulator._issue cimport Warp, warp_begin, warp_done, warp_make_room, warp_starved
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED, ADMIT_USED
@@ -144,6 +145,9 @@ cdef class Machine(Inspection):
                 raise MemoryError
             sm.cache.pooled = self.by_cache
             sm.cache.aging = self.since_allocation
+            sm.distance = self.distance
+        if self.max_distance > 0 and distances_init(&sm.distances, sets, self.sampled_every, self.max_distance) < 0:
+            raise MemoryError
         sm.cache.noted = self.plugged or self.admission in (ADMIT_UNPROTECTED, ADMIT_USED, ADMIT_BY_PATTERN)
         if self.admission == ADMIT_USED:
             sm.unused = <int64_t*> calloc(<size_t> self.counters, sizeof(int64_t))
@@ -404,8 +408,8 @@ cdef class Machine(Inspection):
     cdef int _sm_cycle(self, int64_t i, int64_t t) noexcept nogil:
         cdef Sm* sm = &self.sm[i]
         cdef int64_t issued = sm.n.warp_instructions
-        if self.limits_blocks:
-            self._count_cycles(sm, t - 1)
+        if self.attentive:
+            self._attend(sm, t)
         while sm.responses.size > 0 and ring_first(&sm.responses).time <= t:
             if self._fill(i, t, ring_pop(&sm.responses)) < 0:
                 return C_MEMORY

@@ -3,6 +3,8 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from rdmodel.simulator._cache cimport Cache, Mshrs
+from rdmodel.simulator._congestion cimport Congestion
+from rdmodel.simulator._distances cimport Distances
 from rdmodel.simulator._dram cimport Channel
 from rdmodel.simulator._issue cimport Scheduler, Warp
 from rdmodel.simulator._patterns cimport Patterns
@@ -12,7 +14,8 @@ from rdmodel.structures._ring cimport Ring
 # Messages to the slices. `what` of a message has its kind in the low bits, then a mask of sectors, then the sender: an SM,
 # or the number of SMs plus that of a slice. The id of a read is the sender's line or, in an L1 with sectors, the MSHR;
 # that of a write is the mask of sectors written in full, and from bit WRITER_AT on, if it is to be acknowledged, the
-# block slot plus one. An acknowledgement is a response of kind WRITE whose id is that of the write.
+# block slot plus one. An acknowledgement is a response of kind WRITE whose id is that of the write. In other responses
+# from a slice, `what` has the cycle in which they were sent, from bit SECTORS_AT on.
 cdef enum:
     READ = 0
     WRITE = 1
@@ -141,6 +144,9 @@ cdef struct Sm:
     Victims victims
     Patterns patterns
     int64_t* unused       # abyp's counters
+    int64_t distance      # for which lines are protected
+    Distances distances
+    Congestion congestion
     int64_t* wake         # next cycle in which it can do something; points into `Network.wakes`
     SmCounters n
 

@@ -236,7 +236,7 @@ cdef class Network:
         cdef int64_t flits = self._response_flits(sectors) if self.sized else self.data_flits
         cdef int64_t time = self._travel(&s.response_port, &m.response_port, flits, self.x_latency, t)
         m.wake[0] = min(m.wake[0], time)
-        return C_MEMORY if ring_push(&m.responses, Item(time, line, id, 0)) < 0 else C_GO
+        return C_MEMORY if ring_push(&m.responses, Item(time, line, id, t << SECTORS_AT)) < 0 else C_GO
 
     cdef int _acknowledge(self, Slice* s, Item item, int64_t t) noexcept nogil:
         """Tell the SM that a store of one of its blocks has been served."""

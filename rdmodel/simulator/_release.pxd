@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 
 from rdmodel.simulator._cache cimport cache_free, mshrs_free
+from rdmodel.simulator._distances cimport distances_free
 from rdmodel.simulator._dram cimport channel_free
 from rdmodel.simulator._issue cimport warp_free
 from rdmodel.simulator._machine cimport Slice, Sm
@@ -34,6 +35,7 @@ cdef inline void sm_free(Sm* sm, int64_t warps) noexcept nogil:
             ring_free(&sm.buffer.queue[i])
     free(sm.buffer.queue)
     free(sm.unused)
+    distances_free(&sm.distances)
     victims_free(&sm.victims)
     patterns_free(&sm.patterns)
 

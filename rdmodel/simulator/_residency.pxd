@@ -1,5 +1,5 @@
 # `Residency`: policies that decide how many blocks an SM has: the slots that may get a block (E3 of docs/machine.md), the
-# blocks whose warps may issue loads, and the cycles in which an SM issues nothing.
+# blocks whose warps may issue loads, and the cycles in which an SM issues nothing. And what policies see before a cycle.
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
@@ -11,6 +11,11 @@ cdef class Residency(Reordering):
     cdef bint limits_blocks           # some policy limits the blocks of an SM
     cdef int64_t max_idle, low_waiting, high_waiting
 
+    cdef bint attentive               # some policy looks at an SM before each cycle of it
+
+    cdef void _attend(self, Sm* sm, int64_t t) noexcept nogil
+    @cython.final
+    cdef void _time_answers(self, Sm* sm, int64_t t) noexcept nogil
     cdef bint _takes_block(self, const Sm* sm) noexcept nogil
     cdef void _begin_residency(self, Sm* sm) noexcept nogil
     cdef void _count_cycles(self, Sm* sm, int64_t until) noexcept nogil

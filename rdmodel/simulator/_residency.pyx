@@ -3,9 +3,11 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
+from rdmodel.simulator._congestion cimport congestion_answer
 from rdmodel.simulator._issue cimport WITH_ROOM, Warp, warp_awaits_data
-from rdmodel.simulator._machine cimport Sm
+from rdmodel.simulator._machine cimport KIND_MASK, SECTORS_AT, WRITE, Sm
 from rdmodel.simulator._reorder cimport Reordering
+from rdmodel.structures._ring cimport Item, ring_at
 
 
 cdef class Residency(Reordering):
@@ -50,6 +52,28 @@ cdef class Residency(Reordering):
                 if warp % self.schedulers == k and sm.warp[warp].alive and not sm.warp[warp].at_barrier:
                     bits |= <uint64_t> 1 << (warp // self.schedulers)
         return bits
+
+    # ---- before a cycle
+
+    cdef void _attend(self, Sm* sm, int64_t t) noexcept nogil:
+        """Let policies look at an SM before its cycle `t`."""
+        if self.limits_blocks:
+            self._count_cycles(sm, t - 1)
+        if self.limiting_by_latency:
+            self._time_answers(sm, t)
+
+    cdef void _time_answers(self, Sm* sm, int64_t t) noexcept nogil:
+        """Count the answers to reads that the SM takes in cycle `t`, and the cycles that each has been under way."""
+        cdef int64_t i
+        cdef const Item* item
+        for i in range(sm.responses.size):
+            item = ring_at(&sm.responses, i)
+            if item.time > t:
+                return
+            if item.what & KIND_MASK != WRITE:
+                congestion_answer(
+                    &sm.congestion, self.ideal if self.ideal >= 0 else item.time - (item.what >> SECTORS_AT)
+                )
 
     # ---- cycles without an issue
 

@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
+from rdmodel.simulator._congestion cimport LatencyRule
 from rdmodel.simulator._machine cimport Sm
 from rdmodel.simulator._period cimport Period
 from rdmodel.simulator._residency cimport Residency
@@ -18,6 +19,7 @@ cdef class Scheduling(Residency):
     cdef int sampling
     cdef int64_t confirm, sample, streak, periods_left, round
     cdef double max_mpki
+    cdef LatencyRule latency_rule     # latency-limit
     # Scores (ccws).
     cdef int64_t victim_entries, victim_ways
     cdef int64_t* ranked              # scratch: the warps of an SM by rank
@@ -30,6 +32,8 @@ cdef class Scheduling(Residency):
     cdef void _sample_limits(self) noexcept nogil
     @cython.final
     cdef void _decide(self, int64_t limit) noexcept nogil
+    @cython.final
+    cdef void _adjust_warps(self, Sm* sm) noexcept nogil
     @cython.final
     cdef void _end_period(self, Sm* sm) noexcept nogil
     @cython.final

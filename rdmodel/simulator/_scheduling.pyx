@@ -6,6 +6,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from rdmodel.plugins.policy cimport RDMODEL_LOAD, RDMODEL_WAIT
+from rdmodel.simulator._congestion cimport LatencyRule, congestion_limit
 from rdmodel.simulator._issue cimport (
     BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Scheduler, Warp, oldest_bits, pick_oldest, scheduler_pick,
     warp_advance, warp_remember, warp_starved,
@@ -30,6 +31,7 @@ cdef enum:
     THROTTLE_SCORED = 4       # the warps that have lost most to others
     THROTTLE_BY_PLUGIN = 5    # those that a compiled library of the user permits
     THROTTLE_BLOCKS = 6       # those of the oldest blocks
+    THROTTLE_LATENCY = 7      # the oldest, as many as the latency of the crossbar allows
 
 cdef enum:
     WATCHING, SAMPLING, DECIDED
@@ -37,7 +39,7 @@ cdef enum:
 THROTTLE_RULES = {
     "all": THROTTLE_NONE, "oldest": THROTTLE_LIMIT, "tokens": THROTTLE_TOKENS, "sampled": THROTTLE_SAMPLED,
     "scored": THROTTLE_SCORED, "plugin": THROTTLE_BY_PLUGIN,
-    "blocks": THROTTLE_BLOCKS,
+    "blocks": THROTTLE_BLOCKS, "latency": THROTTLE_LATENCY,
 }
 
 
@@ -47,7 +49,8 @@ cdef class Scheduling(Residency):
     def _read_throttling(
         self, *, rule="all", int64_t limit=-1, int64_t tokens=0, int64_t period=-1, double mpki=0.0, int64_t confirm=0,
         int64_t sample=0, int64_t base=0, int64_t throttle=0, int64_t entries=0, int64_t ways=0, table=0,
-        options=(), int64_t idle=0, int64_t low=0, int64_t high=0,
+        options=(), int64_t idle=0, int64_t low=0, int64_t high=0, double high_latency=0.0, double low_latency=0.0,
+        double lost_share=0.0, int64_t step=0,
     ):
         """Set the throttling policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.throttle = THROTTLE_RULES[rule]
@@ -67,10 +70,13 @@ cdef class Scheduling(Residency):
         self.score_throttle = throttle
         self.victim_entries = entries
         self.victim_ways = ways
+        self.limiting_by_latency = self.throttle == THROTTLE_LATENCY
+        self.latency_rule = LatencyRule(high_latency, low_latency, lost_share, step)
         self._plug(THROTTLING, table, options)
         self._read_residency(limited=self.throttle == THROTTLE_BLOCKS, idle=idle, low=low, high=high)
         self.allocating_apart = self.throttle == THROTTLE_TOKENS or self.throttle == THROTTLE_BY_PLUGIN
-        self.admitting = self.admitting or self.scoring or self.allocating_apart
+        self.admitting = self.admitting or self.scoring or self.allocating_apart or self.limiting_by_latency
+        self.attentive = self.limits_blocks or self.limiting_by_latency
         self.finding = self.admission >= ADMIT_UNPROTECTED or self.plugged
 
     def _allocate_scheduling(self):
@@ -82,7 +88,7 @@ cdef class Scheduling(Residency):
             raise MemoryError
         for i in range(self.sms):
             sm = &self.sm[i]
-            sm.limit = self.limit
+            sm.limit = self._scheduler_places() if self.limiting_by_latency else self.limit
             self._begin_residency(sm)
             for k in range(self.schedulers):
                 sm.scheduler[k].last = sm.scheduler[k].last_age = -1
@@ -99,15 +105,23 @@ cdef class Scheduling(Residency):
     # ---- throttling by samples
 
     cdef void _end_sampling_period(self) noexcept nogil:
-        """End a period of dwt-cs or dyncta."""
+        """End a period of dwt-cs, dyncta or latency-limit."""
         cdef int64_t i
-        if not self.limits_blocks:
+        if self.throttle == THROTTLE_SAMPLED:
             self._sample_limits()
             return
         for i in range(self.sms):
-            if self._adjust_blocks(&self.sm[i]):
+            if self.limiting_by_latency:
+                self._adjust_warps(&self.sm[i])
+            elif self._adjust_blocks(&self.sm[i]):
                 self._regroup(&self.sm[i])
                 self.any_wanted = True
+
+    cdef void _adjust_warps(self, Sm* sm) noexcept nogil:
+        """Let the limit on the warps of an SM follow the latency of the crossbar."""
+        cdef int64_t limit = congestion_limit(&sm.congestion, &self.latency_rule, sm.limit, self._scheduler_places())
+        if limit != sm.limit:
+            self._set_limit(sm, limit)
 
     cdef void _sample_limits(self) noexcept nogil:
         """DWT-CS: watch for thrashing, then try another limit on each SM, then set the best one on all."""

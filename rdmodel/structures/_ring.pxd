@@ -52,6 +52,11 @@ cdef inline Item* ring_first(const Ring* r) noexcept nogil:
     return r.item + r.head
 
 
+cdef inline Item* ring_at(const Ring* r, int64_t i) noexcept nogil:
+    # Return item `i` from the front of a ring with more items.
+    return r.item + ((r.head + i) & (r.capacity - 1))
+
+
 cdef inline Item ring_pop(Ring* r) noexcept nogil:
     # Remove and return the front of a ring that is not empty.
     cdef Item item = r.item[r.head]

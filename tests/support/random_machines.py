@@ -16,9 +16,11 @@ from rdmodel.policies import (
     MRPB,
     PCAL,
     PD,
+    PDP,
     SWL,
     BypassAll,
     BypassOnStall,
+    LatencyLimit,
     Linear,
     PMod,
     StreamingBypass,
@@ -152,12 +154,14 @@ def random_policies(random):
         ),
         random_ccws(random),
         random_dyncta(random),
+        random_latency_limit(random),
     )
     admission = (
         BypassAll(),
         BypassOnStall(on=pick(*stalls)),
         StreamingBypass(period=period(), threshold=pick(0.0, 0.3, 0.6, 0.9), caches=pick("both", "l1", "l2")),
         PD(distance=pick(1, 2, 4, 8), counts=pick("set", "set", "cache"), since=pick("use", "use", "allocation")),
+        random_pdp(random),
         random_abyp(random),
         random_apcm(random),
     )
@@ -183,6 +187,23 @@ def random_ccws(random):
 def random_dyncta(random):
     low, high = sorted(int(random.integers(0, 60)) for _ in range(2))
     return DYNCTA(period=int(random.integers(10, 100)), idle=int(random.choice([0, 5, 20, 100])), low=low, high=high)
+
+
+def random_latency_limit(random):
+    low, high = sorted(float(random.choice([1.0, 1.1, 1.5, 2.5])) for _ in range(2))
+    return LatencyLimit(
+        period=int(random.integers(5, 80)),
+        high=high,
+        low=low,
+        lost=float(random.choice([0.0, 0.0, 0.2, 0.5])),
+        step=int(random.integers(1, 4)),
+    )
+
+
+def random_pdp(random):
+    return PDP(
+        period=int(random.integers(5, 150)), most=int(random.choice([1, 3, 16, 64])), every=int(random.integers(1, 4))
+    )
 
 
 def random_abyp(random):

@@ -71,9 +71,14 @@ class BypassAllLoads(Admission):
 class DistanceProtection(Admission):
     """``pd``: protect a line for `distance` loads of its set, or of the cache; loads without another line bypass."""
 
-    def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: PD, *, allocate_on_miss: bool) -> None:
+    def __init__(
+        self, l1: L1, stalls: frozenset[L1Failure], policy: PD, *, allocate_on_miss: bool, longest: int | None = None
+    ) -> None:
+        """Begin with the distance of `policy`; that of a subclass may change, but does not exceed `longest`."""
         super().__init__(l1, stalls)
         self._policy = policy
+        self._distance = policy.distance
+        self._longest = policy.distance if longest is None else longest
         self._allocate_on_miss = allocate_on_miss
         # For each set, or for all together, the value of `Ways.uses` when each of the last loads was served.
         self._last_loads: dict[int, deque[int]] = {}
@@ -100,7 +105,7 @@ class DistanceProtection(Admission):
         if way.state != "valid":
             return False
         since = way.placed if self._policy.since == "allocation" else way.last_use
-        return sum(use >= since for use in self._loads_beside(way.line)) < self._policy.distance
+        return sum(use >= since for use in self._loads_beside(way.line)) < self._distance
 
     def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
         self._loads_beside(transaction.line).append(self._l1.ways.uses)
@@ -108,7 +113,7 @@ class DistanceProtection(Admission):
     def _loads_beside(self, line: int) -> deque[int]:
         """Return the last loads that count for the protection of a line."""
         scope = 0 if self._policy.counts == "cache" else self._l1.set_of(line)
-        return self._last_loads.setdefault(scope, deque(maxlen=self._policy.distance))
+        return self._last_loads.setdefault(scope, deque(maxlen=self._longest))
 
 
 class StreamingAdmission(Admission):

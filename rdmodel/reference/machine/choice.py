@@ -14,9 +14,11 @@ from rdmodel.policies import (
     MRPB,
     PCAL,
     PD,
+    PDP,
     SWL,
     BypassAll,
     BypassOnStall,
+    LatencyLimit,
     Policy,
     StreamingBypass,
     policy_of_kind,
@@ -29,6 +31,8 @@ from rdmodel.reference.machine.ccws import LostLocalityThrottle
 from rdmodel.reference.machine.dyncta import WaitingBlocks
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.l1 import L1, L1Failure
+from rdmodel.reference.machine.latency_limit import LatencyWarpLimit
+from rdmodel.reference.machine.pdp import SampledDistanceProtection
 from rdmodel.reference.machine.plugin import Plugin, PluginAdmission, PluginThrottle, SmPlugins
 from rdmodel.reference.machine.throttling import SamplingThrottle, StaticWarpLimit, Throttle, TokenThrottle
 
@@ -45,6 +49,7 @@ THROTTLES: dict[type[Policy], Callable[[Any, int, int, int], Throttle]] = {
     DWTCS: lambda policy, sms, max_warps, slots: SamplingThrottle(policy, sms, max_warps),
     CCWS: lambda policy, sms, max_warps, slots: LostLocalityThrottle(policy, sms),
     DYNCTA: lambda policy, sms, max_warps, slots: WaitingBlocks(policy, sms, slots),
+    LatencyLimit: lambda policy, sms, max_warps, slots: LatencyWarpLimit(policy, sms, max_warps),
 }
 """For each throttling policy, a function that makes its `Throttle`.
 
@@ -76,6 +81,8 @@ def make_admission(
         return BypassAllLoads(l1, stalls)
     if isinstance(policy, PD):
         return DistanceProtection(l1, stalls, policy, allocate_on_miss=allocate_on_miss)
+    if isinstance(policy, PDP):
+        return SampledDistanceProtection(l1, stalls, policy, allocate_on_miss=allocate_on_miss)
     if isinstance(policy, StreamingBypass) and policy.caches != "l2":
         return StreamingAdmission(l1, stalls, policy)
     if isinstance(policy, ABYP):

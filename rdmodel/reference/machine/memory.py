@@ -60,7 +60,7 @@ class IdealMemory:
         while sm.l1.miss_queue:
             message = sm.take_message()
             if not message.write:
-                response = Response(now + self._latency, message.line, message.bypass, message.sectors)
+                response = Response(now + self._latency, message.line, message.bypass, message.sectors, sent=now)
                 sm.responses.append(response)
             elif self._acknowledges and message.block is not None:
                 sm.responses.append(Response(now + self._latency, message.line, block=message.block))
@@ -183,7 +183,7 @@ class SharedMemory:
     def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
         size = self._answer_size(reader)
         arrival = self._crossbar.carry(self._crossbar.responses, number, reader.sm, size, now)
-        self._sms[reader.sm].responses.append(Response(arrival, line, reader.bypass, reader.sectors))
+        self._sms[reader.sm].responses.append(Response(arrival, line, reader.bypass, reader.sectors, sent=now))
 
     def _answer_size(self, reader: Reader) -> int:
         return HEADER + reader.sectors.bit_count() * self._packet

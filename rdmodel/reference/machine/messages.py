@@ -68,7 +68,7 @@ class Reader(NamedTuple):
 class Response(NamedTuple):
     """The `sectors` of a line that reach the SM in cycle `time`, for the L1 (None) or for the transaction `bypass`.
 
-    With `block`, it is the acknowledgement of a store of that block instead.
+    It was sent in cycle `sent`. With `block`, it is the acknowledgement of a store of that block instead.
     """
 
     time: int
@@ -76,6 +76,7 @@ class Response(NamedTuple):
     bypass: Transaction | None = None
     sectors: int = 1
     block: int | None = None
+    sent: int = 0
 
 
 def aligned_piece(asked: int) -> int:

@@ -110,11 +110,12 @@ class SM:
     def _fill(self, now: int) -> None:
         """S1: take the responses that have arrived."""
         while self.responses and self.responses[0].time <= now:
-            _, line, bypass, sectors, block = self.responses.popleft()
+            arrival, line, bypass, sectors, block, sent = self.responses.popleft()
             if block is not None:
                 self.counts["acknowledgements"] += 1
                 self.l1.unacknowledged[block] -= 1
                 continue
+            self._throttle.on_answer(self.number, arrival - sent)
             if bypass is not None:
                 bypass.warp.receive(bypass.number)
                 continue

@@ -56,6 +56,9 @@ class Throttle:
         `absent` says whether its line was neither valid nor in flight.
         """
 
+    def on_answer(self, sm: int, latency: int) -> None:
+        """Handle an answer to a read that an SM takes (S1), so many cycles after it was sent."""
+
     def on_block_begin(self, sm: int, block: int) -> None:
         """Handle the start of a block, of that number in the grid (E3)."""
 

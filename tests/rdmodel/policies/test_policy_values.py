@@ -18,10 +18,12 @@ from rdmodel.policies import (
     MRPB,
     PCAL,
     PD,
+    PDP,
     POLICIES,
     SWL,
     BypassAll,
     BypassOnStall,
+    LatencyLimit,
     Policy,
     Pric,
     StreamingBypass,
@@ -37,10 +39,12 @@ EXAMPLES = [
     DWTCS(),
     CCWS(),
     DYNCTA(),
+    LatencyLimit(),
     BypassAll(),
     BypassOnStall(),
     StreamingBypass(),
     PD(),
+    PDP(),
     ABYP(),
     APCM(),
     MRPB(),
@@ -66,8 +70,9 @@ def test_a_policy_is_a_frozen_value_found_by_its_name(policy):
 
 def test_the_kinds_are_those_of_the_contract():
     kinds = {policy.name: policy.kind for policy in EXAMPLES}
-    assert [name for name, kind in kinds.items() if kind == "throttling"] == ["swl", "pcal", "dwt-cs", "ccws", "dyncta"]
-    admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "abyp", "apcm"]
+    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit"]
+    assert [name for name, kind in kinds.items() if kind == "throttling"] == throttling
+    admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "pdp", "abyp", "apcm"]
     assert [name for name, kind in kinds.items() if kind == "admission"] == admission
     assert [name for name, kind in kinds.items() if kind == "reordering"] == ["mrpb"]
 
@@ -80,6 +85,8 @@ def test_defaults_are_those_of_the_papers():
     assert PCAL() == PCAL(tokens="best", extra=2)
     assert CCWS() == CCWS(base=100, throttle=8, entries=16, ways=8)
     assert DYNCTA() == DYNCTA(period=2048, idle=16, low=128, high=384)
+    assert LatencyLimit() == LatencyLimit(period=1000, high=4.0, low=2.0, lost=0.1, step=1)
+    assert PDP() == PDP(period=10_000, most=256, every=8)
     assert APCM() == APCM(mode="both", tags=32, loads=16, most=15)
     mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
     assert MRPB() == mrpb
@@ -118,6 +125,16 @@ def test_defaults_are_those_of_the_papers():
         (DYNCTA, {"low": 1.5}, "low=1.5: must be a whole number"),
         (DYNCTA, {"high": True}, "high=True: must be a whole number"),
         (DYNCTA, {"low": 400}, "low=400: must be at most high=384"),
+        (LatencyLimit, {"period": 0}, "period=0: must be at least 1"),
+        (LatencyLimit, {"high": 0.5}, "high=0.5: must be a finite number of at least 1"),
+        (LatencyLimit, {"low": True}, "low=True: must be a finite number of at least 1"),
+        (LatencyLimit, {"low": 5}, "low=5: must be at most high=4.0"),
+        (LatencyLimit, {"lost": 1.5}, "lost=1.5: must be at most 1"),
+        (LatencyLimit, {"step": 0}, "step=0: must be at least 1"),
+        (PDP, {"period": 0}, "period=0: must be at least 1"),
+        (PDP, {"most": 0}, "most=0: must be at least 1"),
+        (PDP, {"most": 4097}, "most=4097: must be at most 4096"),
+        (PDP, {"every": 0}, "every=0: must be at least 1"),
         (CCWS, {"base": 0}, "base=0: must be at least 1"),
         (CCWS, {"base": 1.5}, "base=1.5: must be a whole number"),
         (CCWS, {"base": 65_537}, "base=65537: must be at most 65536"),
@@ -191,6 +208,8 @@ def test_infinitely_many_entries_are_no_limit():
         ("pd:distance=+16", PD(distance=16)),
         ("ccws", CCWS()),
         ("dyncta:idle=0,low=100,high=200", DYNCTA(idle=0, low=100, high=200)),
+        ("latency-limit:high=6,low=1.5", LatencyLimit(high=6, low=1.5)),
+        ("pdp:most=64,every=2", PDP(most=64, every=2)),
         ("ccws:base=50,throttle=4,entries=32,ways=4", CCWS(base=50, throttle=4, entries=32, ways=4)),
         ("abyp:entries=64,most=3,threshold=2", ABYP(entries=64, most=3, threshold=2)),
         ("apcm", APCM()),
@@ -227,6 +246,8 @@ def test_text_becomes_a_policy(text, policy):
         ("pd:distance=inf", "policy 'pd': distance=inf: must be a whole number"),
         ("mrpb:drain=shortest", "policy 'mrpb': unknown value for drain: 'shortest'; did you mean 'longest'?"),
         ("dyncta:high=100", "policy 'dyncta': low=128: must be at most high=100"),
+        ("latency-limit:high=1.5", "policy 'latency-limit': low=2.0: must be at most high=1.5"),
+        ("pdp:distance=8", "unknown option of policy 'pdp': 'distance'"),
         ("ccws:entries=12", "policy 'ccws': entries=12: must be a multiple of ways=8"),
         ("abyp:threshold=16", "policy 'abyp': threshold=16: must be at most most=15"),
         ("apcm:mode=all", "policy 'apcm': unknown value for mode: 'all'"),

@@ -23,9 +23,12 @@ from rdmodel.policies import (
     MRPB,
     PCAL,
     PD,
+    PDP,
     SWL,
     BypassAll,
     BypassOnStall,
+    LatencyLimit,
+    Linear,
     Policy,
     StreamingBypass,
 )
@@ -67,9 +70,20 @@ FEW_BLOCKS = st.builds(
     st.sampled_from([0, 1, 5, 20, 100]),
     st.tuples(st.integers(0, 60), st.integers(0, 60)),
 )
+LATENCIES = st.builds(
+    lambda period, bounds, lost, step: LatencyLimit(
+        period=period, high=max(bounds), low=min(bounds), lost=lost, step=step
+    ),
+    st.integers(1, 80),
+    st.tuples(st.sampled_from([1.0, 1.1, 1.5, 3.0]), st.sampled_from([1.0, 1.2, 2.0])),
+    st.sampled_from([0.0, 0.0, 0.1, 0.4]),
+    st.integers(1, 3),
+)
+DISTANCES = st.builds(PDP, period=st.integers(1, 120), most=st.sampled_from([1, 2, 8, 40]), every=st.integers(1, 3))
 THROTTLING = st.one_of(
     SCORES,
     FEW_BLOCKS,
+    LATENCIES,
     st.builds(SWL, warps=st.integers(1, 5)),
     st.builds(
         lambda tokens, extra: PCAL(tokens=tokens, extra=extra + (not tokens)), st.integers(0, 3), st.integers(0, 3)
@@ -97,6 +111,7 @@ ADMISSION = st.one_of(
     COUNTERS,
     PATTERNS,
     st.builds(PD, distance=st.integers(1, 16)),
+    DISTANCES,
 )
 BUFFERS = st.builds(
     MRPB,
@@ -209,6 +224,15 @@ def test_sms_have_and_run_the_same_number_of_blocks(seed, policy, sms, slots, ba
     check(random, gpu, random_blocks(random, 5 * sms, 3, mix), slots, policy, sms=sms, memory=memory)
 
 
+@examples(60)
+@given(SEEDS, LATENCIES, st.integers(1, 3), st.integers(1, 8), st.integers(0, 2), MEMORIES)
+def test_warps_follow_the_latency_of_the_crossbar_alike(seed, policy, sms, warps, barriers, memory):
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(random, core={"schedulers": int(random.integers(1, 3)), "store_acks": bool(random.integers(2))})
+    mix = Mix(most=14, pool=tuple(range(12)), ops=MOSTLY_LOADS, needs=(0, 1, 1), gaps=(0, 0, 3), barriers=barriers)
+    check(random, gpu, random_blocks(random, 3 * sms, warps, mix), 2, policy, sms=sms, memory=memory)
+
+
 # ---- admission
 
 
@@ -262,6 +286,17 @@ def test_the_same_lines_are_protected(allocate, since, counts, seed, distance, w
         PD(distance=distance, counts=counts, since=since),
         memory=memory,
     )
+
+
+@pytest.mark.parametrize("allocate", ["miss", "fill"])
+@examples(40)
+@given(SEEDS, DISTANCES, st.integers(1, 4), st.integers(1, 2), MEMORIES)
+def test_distances_follow_sampled_reuses_alike(allocate, seed, policy, ways, sms, memory):
+    random = np.random.default_rng(seed)
+    l1 = {"allocate": allocate, "ways": ways, "sets": int(random.choice([1, 2, 4])), "index": Linear(), "mshrs": 4}
+    gpu = random_gpu(random, l1=l1)
+    mix = Mix(most=40, widest=3, pool=tuple(range(14)), ops=MOSTLY_LOADS, local=0.4, empty=0, needs=(0, 1))
+    check(random, gpu, random_blocks(random, 3 * sms, 3, mix), 2, policy, sms=sms, memory=memory)
 
 
 @pytest.mark.parametrize("allocate", ["miss", "fill"])
@@ -349,6 +384,8 @@ TEXTS = [
     "pd",
     "ccws",
     "dyncta:period=200,low=20,high=60",
+    "latency-limit:period=100,high=1.5,low=1.2,lost=0",
+    "pdp:period=200,most=32,every=2",
     "abyp:threshold=2",
     "apcm",
     "mrpb",

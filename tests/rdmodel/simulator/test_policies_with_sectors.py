@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import tracegen
 from rdmodel import presets, simulate
 from rdmodel.gpu.carveout import fit_to_launch
-from rdmodel.policies import ABYP, APCM, MRPB, PD, POLICIES, StreamingBypass
+from rdmodel.policies import ABYP, APCM, MRPB, PD, PDP, POLICIES, StreamingBypass
 from rdmodel.reference.machine import MachineInstruction
 from rdmodel.trace import Op
 from tests.support.builders import make_trace
@@ -59,6 +59,7 @@ def test_random_policies_on_random_machines_with_sectors_equal_the_reference(
 PER_LINE = [
     PD(distance=1),
     PD(distance=9),
+    PDP(period=50, most=30, every=1),
     ABYP(entries=2, most=2, threshold=1),
     APCM(tags=4, loads=3, most=3),
     APCM(mode="protect", most=15),
