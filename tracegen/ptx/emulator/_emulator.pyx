@@ -1043,19 +1043,12 @@ cdef class Emulator:
             if not self.locate_one(lane, SHARED, at, total):
                 return OUTSIDE
             if spoils:
-                self.spoil_shared(lane, at, total)
+                self.poison.mark_shared(at, total, True)
             if code.src[2] >= 0:
                 if not self.locate_one(lane, SHARED, bar, 8):
                     return OUTSIDE
                 self.signal(bar, arrive(self.places.hosted[0], 0, -total))
         return UNFINISHED
-
-    cdef void spoil_shared(self, int64_t lane, uint64_t place, int64_t total) noexcept nogil:
-        """Poison shared memory that was found to exist."""
-        cdef int64_t k = 0
-        while k < total:
-            self.poison.spoil(SHARED, lane, place + <uint64_t>k, min(<int64_t>CHUNK, total - k))
-            k += CHUNK
 
     cdef int64_t clear_shared(self, const Code* code, int64_t lane) noexcept nogil:
         """Fill shared memory of the block with zeros."""
@@ -1066,11 +1059,11 @@ cdef class Emulator:
             return OUTSIDE
         memset(self.places.hosted[0], 0, <size_t>total)
         if code.flags & POISONED:
-            self.poison.clear_shared(place, total)
+            self.poison.mark_shared(place, total, False)
         return UNFINISHED
 
     cdef int64_t copy_within_cluster(self, const Code* code, int64_t lane) noexcept nogil:
-        """Copy bytes from the shared memory of the block to that of a block of its cluster; results of updates are poison."""
+        """Copy bytes from the shared memory of the block to that of a block of its cluster, or poison those to update."""
         cdef uint64_t to = shared_offset(self.row(code.src[0])[lane] + <uint64_t>code.offset)
         cdef uint64_t origin = shared_offset(self.row(code.src[1])[lane]), bar = shared_offset(self.row(code.src[2])[lane])
         cdef int64_t total = <int64_t><uint32_t>self.row(code.src[3])[lane]
@@ -1080,8 +1073,9 @@ cdef class Emulator:
         source = self.places.hosted[0]
         if not self.locate_one(lane, SHARED, to, total):
             return OUTSIDE
-        if code.flags & EXECUTE and code.mode == BULK_UPDATE:
-            self.spoil_shared(lane, to, total)
+        if code.mode == BULK_UPDATE:
+            if code.flags & POISONED and code.flags & EXECUTE:
+                self.poison.mark_shared(to, total, True)
         elif code.flags & EXECUTE:
             memmove(self.places.hosted[0], source, <size_t>total)
             if code.flags & POISONED:

@@ -14,6 +14,7 @@ from tracegen.ptx.isa._code cimport *
 
 cdef enum:
     MORE_BYTES = 8
+    MOST_MARKED = 16         # bytes that `is_spoiled` and `mark` take at a time
 
 
 cdef inline bint is_spoiled(const uint8_t* bits, uint64_t at, int64_t size) noexcept nogil:
@@ -205,13 +206,14 @@ cdef class Poison:
         for k in range(size):
             mark(target, at + <uint64_t>k, 1, is_spoiled(source, start + <uint64_t>k, 1))
 
-    cdef void clear_shared(self, uint64_t place, int64_t size) noexcept nogil:
-        """Take the poison from `size` bytes of shared memory that were found to exist."""
+    cdef void mark_shared(self, uint64_t place, int64_t size, bint poisoned) noexcept nogil:
+        """Poison `size` bytes of shared memory that were found to exist, or take their poison."""
         cdef uint64_t at = 0
-        cdef int64_t k
+        cdef int64_t k = 0
         cdef uint8_t* bits = self.bits_of(SHARED, 0, place, &at)
-        for k in range(size):
-            mark(bits, at + <uint64_t>k, 1, False)
+        while k < size:
+            mark(bits, at + <uint64_t>k, min(<int64_t>MOST_MARKED, size - k), poisoned)
+            k += MOST_MARKED
 
     cdef void spoil(self, int64_t space, int64_t thread, uint64_t place, int64_t size) noexcept nogil:
         """Poison `size` bytes, at most 16, of memory that was found to exist."""
