@@ -201,8 +201,6 @@ class Columns:
 def _as_dtype(name: str, values: Any) -> NDArray[Any]:
     """Return `values` in the dtype of column `name`; raise `TraceError` if one of them would change."""
     wanted = _COLUMN_TYPES[name]
-    if isinstance(values, np.ndarray) and values.dtype == wanted:
-        return values
     try:
         array = np.asarray(values)
     except ValueError:
