@@ -1,5 +1,6 @@
-# `Residency`: policies that decide how many blocks an SM has: the slots that may get a block (E3 of docs/machine.md), the
-# blocks whose warps may issue loads, and the cycles in which an SM issues nothing. And what policies see before a cycle.
+# `Residency`: policies that decide how many blocks an SM has: the slots that may get a block (E3 of docs/machine.md),
+# the blocks whose warps may issue loads, and the cycles in which an SM issues nothing. And what policies see before a
+# cycle.
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 

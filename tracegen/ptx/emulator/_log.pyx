@@ -123,7 +123,7 @@ cdef class Log:
         memset(self.bits, 0, <size_t>(self.warps * self.slots) * sizeof(uint64_t))
 
     def columns(self):
-        """Return the columns of all warps: `rdmodel.trace.Columns` names them; loop exits and operators are not here."""
+        """Return the columns of all warps by name (`rdmodel.trace.Columns`), but no loop exits and cache operators."""
         cdef int64_t w, i, k, n = 0, used = 0
         cdef const WarpLog* log
         cdef const Row* row
@@ -133,7 +133,8 @@ cdef class Log:
         found = {name: np.empty(n, dtype) for name, dtype in COLUMNS.items()}
         found["warp_start"], found["address_start"] = np.zeros(self.warps + 1, np.int64), np.zeros(n + 1, np.int64)
         found["addresses"] = np.empty(used, np.int64)
-        cdef int64_t[::1] warp_start = found["warp_start"], start = found["address_start"], addresses = found["addresses"]
+        cdef int64_t[::1] warp_start = found["warp_start"], start = found["address_start"]
+        cdef int64_t[::1] addresses = found["addresses"]
         cdef int32_t[::1] pc = found["pc"], gap = found["gap"]
         cdef uint8_t[::1] op = found["op"], space = found["space"], size = found["size"]
         cdef uint32_t[::1] mask = found["mask"]
