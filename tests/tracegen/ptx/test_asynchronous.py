@@ -179,16 +179,6 @@ def test_a_box_that_leaves_the_tensor_reads_only_what_is_inside():
     assert (columns.addresses[:2] - base).tolist() == [0, 16]
 
 
-def test_a_box_in_shared_memory_has_no_values():
-    body = LOAD_BOX.format(bytes=1024, column=0, row=0)
-    body += "ld.shared.u32 %r2, [%r9+1020]; cvt.u64.u32 %rd3, %r2; add.s64 %rd3, %x, %rd3; ld.global.u32 %r2, [%rd3];"
-    with pytest.raises(
-        TraceError, match=r"ld\.shared\.u32 in PTX line \d+ <- cp\.async\.bulk\.tensor\.2d\.shared::cta"
-    ):
-        launch(body, map=box)
-    assert len(launch(body.replace("1020", "1024"), map=box)[0].op) == 5
-
-
 def test_a_tensor_map_with_another_rank_is_refused():
     flat = tensor_map(1 << 30, "f16", shape=(512,), strides=(), box=(32,))
     with pytest.raises(TraceError, match="the tensor map describes no tensor of this rank"):

@@ -204,7 +204,7 @@ def _translate_bulk(t: Translation) -> None:
     fields = access_fields(t, source if loads else target, "GLOBAL")
     shared = _address(t, target if loads else source)
     barrier = _address(t, more[0]) if loads else NO_SLOT
-    mask = _mask(t, more[1:]) if loads else NO_SLOT
+    mask = _mask(t, more[1:] if loads else more)
     _emit_bulk(t, loads, (fields.pop("slot"), shared, barrier, t.value(size, "u32")), mask, offset=fields["offset"])
 
 
@@ -212,19 +212,20 @@ def _copy_within_cluster(t: Translation, operands: list[Operand]) -> None:
     target, source, size, barrier = operands
     src = _address(t, target), _address(t, source), _address(t, barrier), t.value(size, "u32")
     mode = BULK_COPIES["BULK_UPDATE" if t.has("reduce") else "BULK_SHARED"]
-    t.emit("COPY_BULK", src=src, mode=mode, count=0, space="SHARED", **t.guard())
+    for op in ("MOVE_BULK", "COPY_BULK"):
+        t.emit(op, src=src, mode=mode, count=0, space="SHARED", **t.guard())
 
 
 def translate_clearing(t: Translation) -> None:
     """Emit ``st.bulk``, which fills shared memory with zeros."""
     target, size, _ = t.operands
     src = _address(t, target), NO_SLOT, NO_SLOT, t.value(size, "u64")
-    t.emit("COPY_BULK", src=src, mode=BULK_COPIES["BULK_CLEAR"], count=0, space="SHARED", **t.guard())
+    t.emit("MOVE_BULK", src=src, mode=BULK_COPIES["BULK_CLEAR"], count=0, space="SHARED", **t.guard())
 
 
 def _mask(t: Translation, operands: list[Operand]) -> int:
-    """Return the slot of the mask of the blocks that a copy brings its data to; none: the one of the address."""
-    return t.value(operands[0], "b16") if t.has("multicast::cluster") else NO_SLOT
+    """Return the slot of a mask, if any: of the blocks that a load reaches, or of the bytes that a store writes."""
+    return t.value(operands[0], "b16") if t.has("multicast::cluster") or t.has("cp_mask") else NO_SLOT
 
 
 _FORMS = {"im2col": "BOX_IM2COL", "tile::gather4": "BOX_ROWS", "tile::scatter4": "BOX_ROWS"}
@@ -265,13 +266,14 @@ def _copy_box(t: Translation, operands: list[Operand], loads: bool) -> None:
 
 
 def _emit_bulk(t: Translation, loads: bool, src: tuple[int, ...], mask: int, **fields: Any) -> None:
+    """Emit the step that moves the data, and the one that is recorded and completes the bytes."""
     mode = "BULK_LOAD" if loads else ("BULK_REDUCE" if t.has("reduce") else "BULK_STORE")
-    dst = (_bulk_loads(t),) if loads else ()
     reason = "the tensor map describes no tensor of this rank with whole elements, plain layout and such boxes"
-    t.emit(
-        "COPY_BULK", dst=dst, src=(*src, *(11 - len(src)) * [NO_SLOT], mask), mode=BULK_COPIES[mode],
-        reason=f"{'.'.join((t.instruction.opcode, *t.modifiers))}: {reason}", **{"count": 0, **fields}, **t.guard(),
-    )  # fmt: skip
+    for op, dst in (("MOVE_BULK", ()), ("COPY_BULK", (_bulk_loads(t),) if loads else ())):
+        t.emit(
+            op, dst=dst, src=(*src, *(11 - len(src)) * [NO_SLOT], mask), mode=BULK_COPIES[mode],
+            reason=f"{'.'.join((t.instruction.opcode, *t.modifiers))}: {reason}", **{"count": 0, **fields}, **t.guard(),
+        )  # fmt: skip
 
 
 _MAP_FIELDS = {
