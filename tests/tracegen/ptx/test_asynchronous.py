@@ -277,3 +277,22 @@ def test_a_copy_that_cannot_be_followed_stops_with_its_name():
     )
     with pytest.raises(TraceError, match=r"PTX line \d+: cp\.\S*async\.bulk\.\S+ cannot be executed"):
         launch(copy)
+
+
+def test_only_copies_that_make_an_access_are_no_instructions_of_their_own():
+    # Between the accesses lie the predicate, the copy or the zeros, and the address of the next load.
+    load = "ld.global.u32 %r2, [%out];"
+    ready = "@%p1 mbarrier.init.shared.b64 [m], 1; bar.sync 0;"
+    gaps = {
+        "": 1,
+        "@%p1 st.bulk.weak.shared::cta [s], 64, 0;": 2,
+        "@%p1 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [s], [s+64], 32, [m];": 2,
+        "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%x], 0, [m];": 2,
+    }
+    for body, gap in gaps.items():
+        columns, _ = launch(f"{ready} {body} add.u32 %r3, %r1, 1; {load}")
+        assert (columns.op.tolist(), columns.gap.tolist()[1:]) == ([Op.BARRIER, Op.LOAD], [gap])
+    copy = "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%x], 528, [m];"
+    columns, _ = launch(f"{ready} add.u32 %r3, %r1, 1; {copy} add.u32 %r3, %r1, 1; {load}")
+    assert columns.op.tolist() == [Op.BARRIER, Op.LOAD, Op.LOAD, Op.LOAD]
+    assert columns.gap.tolist()[1:] == [1, 0, 1]

@@ -108,6 +108,7 @@ cdef class Emulator:
     cdef int64_t[MAX_BLOCK_THREADS] arrived_phase
     cdef readonly int64_t executed # steps of the last call of `run`
     cdef readonly bint changes_copies # whether a copy of a tensor has poisoned what it moved
+    cdef int64_t copying_warp      # the last warp that has a row of the bulk copy which is being recorded; -1: none
     cdef Log log
     # Per thread: its state, its next step (stale while it is active), and the barrier that it waits at.
     cdef int32_t[MAX_BLOCK_THREADS] next
@@ -970,8 +971,7 @@ cdef class Emulator:
         self.wait(&self.active, code.guard)
         for k in range(12):
             self.wait(lanes, code.src[k])
-        if self.records and lanes.n:
-            self.log.uncount_instruction(lanes)
+        self.copying_warp = -1
         for k in range(lanes.n):
             if status == UNFINISHED:
                 status = self.copy_bulk_of(code, lanes.lane[k])
@@ -1197,6 +1197,9 @@ cdef class Emulator:
             for i in range(self.piece.n):
                 self.piece_lanes[i] = <int32_t>(first + i)
             self.finish(&self.piece)
+            if self.copying_warp != lane // WARP:
+                self.log.uncount_instruction(&self.piece)
+                self.copying_warp = lane // WARP
             fits = self.log.append(&plain, &self.piece, op, GLOBAL, CHUNK, self.recorded + done)
             fits = fits and self.log.bytes <= self.max_bytes
             if op == OP_LOAD:
