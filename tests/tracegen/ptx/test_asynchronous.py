@@ -267,7 +267,7 @@ def test_zeros_take_the_place_of_values_that_are_not_computed():
 
 
 def test_zeros_beyond_shared_memory_are_refused():
-    with pytest.raises(TraceError, match=r"st\.bulk\S* of \d+ bytes at offset \d+ of shared memory"):
+    with pytest.raises(TraceError, match=r"st\.bulk\S* at offset \d+ of shared memory"):
         launch("@%p1 st.bulk.weak.shared::cta [s], 1048576, 0;")
 
 

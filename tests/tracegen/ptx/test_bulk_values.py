@@ -95,9 +95,51 @@ def test_a_copy_to_an_array_takes_the_values_that_were_stored_before():
 def test_a_mask_of_bytes_selects_what_a_copy_to_an_array_writes():
     body = """st.shared.u32 [%r9], 0x04030201; bar.sync 0; mov.u16 %h1, 0x8005;
     @%p1 cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%x], [s], 32, %h1;"""
-    x = np.full(64, 0xFFFFFFFF, np.uint32)
-    Launch(body, x, values=True)
-    assert x[:9].tolist() == [0xFF03FF01, 0xFFFFFFFF, 0xFFFFFFFF, 0x04FFFFFF] * 2 + [0xFFFFFFFF]
+    hinted = body.replace(".cp_mask", ".L2::cache_hint.cp_mask").replace("32, %h1", "32, %rd5, %h1")
+    for copy in (body, hinted):
+        x = np.full(64, 0xFFFFFFFF, np.uint32)
+        Launch(copy, x, values=True)
+        assert x[:9].tolist() == [0xFF03FF01, 0xFFFFFFFF, 0xFFFFFFFF, 0x04FFFFFF] * 2 + [0xFFFFFFFF]
+
+
+IGNORING = f"""@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [m], 128; mov.u32 %r5, LEFT;
+    @%p1 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob [s], [%x], 128, %r5, RIGHT, [m];
+    {WAIT} setp.ge.u32 %p2, %r1, FIRST; setp.le.and.u32 %p2, %r1, LAST, %p2; @!%p2 bra D; {PLACE} D:"""
+
+
+def ignoring(left: int, right: int, first: int, last: int, *, size: int = 64) -> Launch:
+    """Ignore bytes of a copy of 128 from `size` numbers, and follow the numbers of the threads `first` to `last`."""
+    body = IGNORING
+    for name, value in {"LEFT": left, "RIGHT": right, "FIRST": first, "LAST": last}.items():
+        body = body.replace(name, str(value))
+    return Launch(body, np.arange(200, 200 + size, dtype=np.uint32))
+
+
+def test_a_copy_may_ignore_bytes_that_lie_outside_of_an_array():
+    # The array ends 8 bytes before the copy; what is ignored counts as accessed in its piece of 16 bytes.
+    launch = ignoring(4, 8, 1, 29, size=30)
+    assert launch.places() == list(range(201, 230))
+    first = launch.blocks[0].addresses[:8] - launch.x.base
+    assert first.tolist() == list(range(0, 128, 16))
+    with pytest.raises(TraceError, match=r"ignore_oob at address 0x\S+, across the end of x"):
+        ignoring(4, 4, 1, 29, size=30)
+
+
+@pytest.mark.parametrize("thread", [0, 31])
+def test_bytes_that_a_copy_ignores_have_no_values(thread):
+    with pytest.raises(TraceError, match=r"ld\.shared\.u32 in PTX line \d+ <- cp\.async\.bulk\.\S+\.ignore_oob"):
+        ignoring(1, 1, thread, thread)
+    assert ignoring(0, 0, thread, thread).places() == [200 + thread]
+
+
+def test_a_copy_ignores_at_most_fifteen_bytes():
+    with pytest.raises(TraceError, match=r"ignore_oob: must ignore 0 to 15 bytes on each side"):
+        ignoring(16, 0, 1, 1)
+
+
+def test_a_copy_may_be_strong():
+    body = ROW.replace("cp.async.bulk.", "cp.async.bulk.relaxed.gpu.").replace("::bytes [s]", "::bytes.b128 [s]")
+    assert Launch(body + PLACE, np.arange(64, dtype=np.uint32)).places() == list(range(32))
 
 
 def test_values_that_are_not_computed_pass_through_copies_and_are_named_with_them():

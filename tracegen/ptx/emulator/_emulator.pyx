@@ -989,7 +989,7 @@ cdef class Emulator:
         while next_row(&box, &start, &size):
             if size > 0 and not self.locate_one(lane, GLOBAL, start, size):
                 return OUTSIDE
-            at = start
+            at = start if code.count else start - <uint64_t>box.skip
             while at < start + <uint64_t>size:
                 self.recorded[used] = at
                 used += 1
@@ -1007,6 +1007,7 @@ cdef class Emulator:
         """
         cdef uint64_t place = self.row(code.src[0])[lane] + <uint64_t>code.offset
         cdef int64_t total
+        cdef uint64_t left = 0, right = 0
         memset(box, 0, sizeof(Rows))
         if code.count:
             total = self.open_box_of(code, lane, place, box)
@@ -1016,7 +1017,11 @@ cdef class Emulator:
         else:
             total = <int64_t><uint32_t>self.row(code.src[3])[lane]
             if code.mode < BULK_SHARED:
-                open_row(box, place, total)
+                left, right = <uint32_t>self.value_of(code.src[4], lane), <uint32_t>self.value_of(code.src[5], lane)
+                open_row(box, place, total, <int64_t>left, <int64_t>right)
+            if left >= CHUNK or right >= CHUNK:
+                self.thread = lane
+                return -TRAPPED
         if not self.locate_one(lane, SHARED, shared_offset(self.row(code.src[1])[lane]), total):
             return -OUTSIDE
         return total

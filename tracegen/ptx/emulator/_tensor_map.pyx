@@ -84,10 +84,11 @@ cdef int64_t open_box(
     return box.extent[0] * bits // 8 * box.rows
 
 
-cdef void open_row(Rows* box, uint64_t start, int64_t bytes) noexcept nogil:
-    """Start at the only row of a copy without a tensor map."""
+cdef void open_row(Rows* box, uint64_t start, int64_t bytes, int64_t left, int64_t right) noexcept nogil:
+    """Start at the only row of a copy without a tensor map, which ignores bytes on its left and right."""
     memset(box, 0, sizeof(Rows))
-    box.rows, box.rank, box.start, box.size, box.row, box.plain = 1, 1, start, bytes, bytes, True
+    box.rows, box.rank, box.row, box.plain, box.fill = 1, 1, bytes, True, left + right > 0
+    box.start, box.skip, box.size = start + <uint64_t>left, left, max(<int64_t>0, bytes - left - right)
 
 
 cdef bint keeps_values(const Rows* box, uint64_t place) noexcept nogil:

@@ -46,8 +46,8 @@ class LaunchErrors:
         thread = self._thread(block, emulator.thread)
         if status == Status.OUTSIDE:
             address = emulator.address
-            access = f"{instruction} of {step.count * step.width // 8} bytes at {self._where_is(step.space, address)}"
-            return self._located(step, f"{access}, {thread}")
+            size = "" if step.op in ("MOVE_BULK", "COPY_BULK") else f" of {step.count * step.width // 8} bytes"
+            return self._located(step, f"{instruction}{size} at {self._where_is(step.space, address)}, {thread}")
         if status == Status.TOO_LONG:
             message = f"block {block} executed more than max_instructions={self._launched.limit} warp instructions"
             return self._located(step, f"{message}; it is at {instruction}")

@@ -133,8 +133,17 @@ class PoisonFlow:
 
 
 def _makes_poison(step: Step, copies: bool = True) -> bool:
-    """Return whether a step may poison memory by itself: as an update, or with `copies` as a copy of a tensor."""
-    return step.op == "MOVE_BULK" and (step.mode in _UPDATES or (copies and step.count > 0))
+    """Return whether a step may poison memory by itself: as an update, or with `copies` as a copy with unknown parts.
 
+    Tensors may change on their way, and other copies may ignore bytes at their ends.
+    """
+    if step.op != "MOVE_BULK":
+        return False
+    ignores = step.mode == BULK_COPIES["BULK_LOAD"] and step.src[_IGNORED] != NO_SLOT
+    return step.mode in _UPDATES or (copies and (step.count > 0 or ignores))
+
+
+_IGNORED = 4
+"""Place of the source of a copy that tells how many bytes it ignores, if it has no tensor map."""
 
 _UPDATES = BULK_COPIES["BULK_REDUCE"], BULK_COPIES["BULK_UPDATE"]
