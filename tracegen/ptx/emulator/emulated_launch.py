@@ -167,8 +167,7 @@ class LoadedModule:
     def bind_texture(self, texture: Texture, buffer: DeviceBuffer, reference: str | None = None) -> None:
         """Let kernels read the texture in `buffer` through its address, or through a texture reference by its name."""
         handle = buffer.base if reference is None else self.address_of(reference)
-        self.textures.rows[handle] = texture.row(handle, buffer.base)
-        self.textures.has_blocks |= bool(texture.block)
+        self.textures.add(texture.row(handle, buffer.base))
 
     def fill(self, variable: str, content: bytes | NDArray[np.uint8]) -> None:
         """Give a variable of the module, by its name in the PTX, as many bytes as it has."""
@@ -190,10 +189,10 @@ class LoadedModule:
     def _addresses(self) -> dict[str, int]:
         return {name: buffer.base for name, buffer in self._variables.items()}
 
-    def moved(self, memory: DeviceMemory) -> LoadedModule:
-        """Return the module in another memory, which has its variables at the same addresses and nothing above."""
+    def moved(self, memory: DeviceMemory, textures: TextureTable) -> LoadedModule:
+        """Return the module with textures in another memory, which has the variables at the same addresses alone."""
         other = copy(self)
-        other.memory = memory
+        other.memory, other.textures = memory, textures
         other.parameters = memory.allocate(np.zeros(MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
         assert other.parameters.base == self.parameters.base
         found = {name: memory.find(buffer.base) for name, buffer in self._variables.items()}
