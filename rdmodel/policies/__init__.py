@@ -42,6 +42,7 @@ _HOMES = {
         "largest_prime",
     ),
     "rdmodel.policies.index_registry": ("find_index_function", "index_function"),
+    "rdmodel.policies.lazy_cta": ("LazyCTA",),
     "rdmodel.policies.mrpb": ("MRPB",),
     "rdmodel.policies.pcal": ("PCAL",),
     "rdmodel.policies.pd": ("PD",),

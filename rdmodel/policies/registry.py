@@ -23,6 +23,7 @@ from rdmodel.policies.compiled import CompiledPolicy, compiled_policy, library_o
 from rdmodel.policies.dwt_cs import DWTCS
 from rdmodel.policies.dyncta import DYNCTA
 from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction
+from rdmodel.policies.lazy_cta import LazyCTA
 from rdmodel.policies.mrpb import MRPB
 from rdmodel.policies.pcal import PCAL
 from rdmodel.policies.pd import PD
@@ -37,6 +38,7 @@ POLICIES: dict[str, type[Policy]] = {
         DWTCS,
         CCWS,
         DYNCTA,
+        LazyCTA,
         BypassAll,
         BypassOnStall,
         StreamingBypass,

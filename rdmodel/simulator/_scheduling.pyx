@@ -30,6 +30,7 @@ cdef enum:
     THROTTLE_SCORED = 4       # the warps that have lost most to others
     THROTTLE_BY_PLUGIN = 5    # those that a compiled library of the user permits
     THROTTLE_BLOCKS = 6       # those of the oldest blocks
+    THROTTLE_LAZY = 7         # all, but there may be fewer blocks
 
 cdef enum:
     WATCHING, SAMPLING, DECIDED
@@ -37,7 +38,7 @@ cdef enum:
 THROTTLE_RULES = {
     "all": THROTTLE_NONE, "oldest": THROTTLE_LIMIT, "tokens": THROTTLE_TOKENS, "sampled": THROTTLE_SAMPLED,
     "scored": THROTTLE_SCORED, "plugin": THROTTLE_BY_PLUGIN,
-    "blocks": THROTTLE_BLOCKS,
+    "blocks": THROTTLE_BLOCKS, "lazy": THROTTLE_LAZY,
 }
 
 
@@ -47,7 +48,7 @@ cdef class Scheduling(Residency):
     def _read_throttling(
         self, *, rule="all", int64_t limit=-1, int64_t tokens=0, int64_t period=-1, double mpki=0.0, int64_t confirm=0,
         int64_t sample=0, int64_t base=0, int64_t throttle=0, int64_t entries=0, int64_t ways=0, table=0,
-        options=(), int64_t idle=0, int64_t low=0, int64_t high=0,
+        options=(), int64_t idle=0, int64_t low=0, int64_t high=0, bint lcs=False, int64_t group=1, bint baws=False,
     ):
         """Set the throttling policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.throttle = THROTTLE_RULES[rule]
@@ -68,7 +69,12 @@ cdef class Scheduling(Residency):
         self.victim_entries = entries
         self.victim_ways = ways
         self._plug(THROTTLING, table, options)
-        self._read_residency(limited=self.throttle == THROTTLE_BLOCKS, idle=idle, low=low, high=high)
+        self._read_residency(
+            limited=self.throttle in (THROTTLE_BLOCKS, THROTTLE_LAZY), counting=self.throttle == THROTTLE_BLOCKS,
+            idle=idle, low=low, high=high, monitored=lcs, group=group,
+        )
+        self.by_blocks = self.limits_blocks
+        self.stays_with_group = baws
         self.allocating_apart = self.throttle == THROTTLE_TOKENS or self.throttle == THROTTLE_BY_PLUGIN
         self.admitting = self.admitting or self.scoring or self.allocating_apart
         self.finding = self.admission >= ADMIT_UNPROTECTED or self.plugged
@@ -101,7 +107,7 @@ cdef class Scheduling(Residency):
     cdef void _end_sampling_period(self) noexcept nogil:
         """End a period of dwt-cs or dyncta."""
         cdef int64_t i
-        if not self.limits_blocks:
+        if not self.counts_cycles:
             self._sample_limits()
             return
         for i in range(self.sms):

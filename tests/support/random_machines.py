@@ -19,6 +19,7 @@ from rdmodel.policies import (
     SWL,
     BypassAll,
     BypassOnStall,
+    LazyCTA,
     Linear,
     PMod,
     StreamingBypass,
@@ -152,6 +153,7 @@ def random_policies(random):
         ),
         random_ccws(random),
         random_dyncta(random),
+        random_lazy_cta(random),
     )
     admission = (
         BypassAll(),
@@ -183,6 +185,11 @@ def random_ccws(random):
 def random_dyncta(random):
     low, high = sorted(int(random.integers(0, 60)) for _ in range(2))
     return DYNCTA(period=int(random.integers(10, 100)), idle=int(random.choice([0, 5, 20, 100])), low=low, high=high)
+
+
+def random_lazy_cta(random):
+    lcs, baws = (bool(random.integers(2)) for _ in range(2))
+    return LazyCTA(lcs=lcs, group=int(random.choice([1, 2, 2, 3, 9])), baws=baws)
 
 
 def random_abyp(random):

@@ -17,6 +17,7 @@ from rdmodel.policies import (
     SWL,
     BypassAll,
     BypassOnStall,
+    LazyCTA,
     Policy,
     StreamingBypass,
     policy_of_kind,
@@ -29,6 +30,7 @@ from rdmodel.reference.machine.ccws import LostLocalityThrottle
 from rdmodel.reference.machine.dyncta import WaitingBlocks
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.l1 import L1, L1Failure
+from rdmodel.reference.machine.lazy_cta import LazyBlocks
 from rdmodel.reference.machine.plugin import Plugin, PluginAdmission, PluginThrottle, SmPlugins
 from rdmodel.reference.machine.throttling import SamplingThrottle, StaticWarpLimit, Throttle, TokenThrottle
 
@@ -45,6 +47,7 @@ THROTTLES: dict[type[Policy], Callable[[Any, int, int, int], Throttle]] = {
     DWTCS: lambda policy, sms, max_warps, slots: SamplingThrottle(policy, sms, max_warps),
     CCWS: lambda policy, sms, max_warps, slots: LostLocalityThrottle(policy, sms),
     DYNCTA: lambda policy, sms, max_warps, slots: WaitingBlocks(policy, sms, slots),
+    LazyCTA: lambda policy, sms, max_warps, slots: LazyBlocks(policy, sms, slots),
 }
 """For each throttling policy, a function that makes its `Throttle`.
 

@@ -22,6 +22,7 @@ from rdmodel.policies import (
     SWL,
     BypassAll,
     BypassOnStall,
+    LazyCTA,
     Policy,
     Pric,
     StreamingBypass,
@@ -37,6 +38,7 @@ EXAMPLES = [
     DWTCS(),
     CCWS(),
     DYNCTA(),
+    LazyCTA(),
     BypassAll(),
     BypassOnStall(),
     StreamingBypass(),
@@ -66,7 +68,8 @@ def test_a_policy_is_a_frozen_value_found_by_its_name(policy):
 
 def test_the_kinds_are_those_of_the_contract():
     kinds = {policy.name: policy.kind for policy in EXAMPLES}
-    assert [name for name, kind in kinds.items() if kind == "throttling"] == ["swl", "pcal", "dwt-cs", "ccws", "dyncta"]
+    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "lazy-cta"]
+    assert [name for name, kind in kinds.items() if kind == "throttling"] == throttling
     admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "abyp", "apcm"]
     assert [name for name, kind in kinds.items() if kind == "admission"] == admission
     assert [name for name, kind in kinds.items() if kind == "reordering"] == ["mrpb"]
@@ -80,6 +83,7 @@ def test_defaults_are_those_of_the_papers():
     assert PCAL() == PCAL(tokens="best", extra=2)
     assert CCWS() == CCWS(base=100, throttle=8, entries=16, ways=8)
     assert DYNCTA() == DYNCTA(period=2048, idle=16, low=128, high=384)
+    assert LazyCTA() == LazyCTA(lcs=True, group=2, baws=False)
     assert APCM() == APCM(mode="both", tags=32, loads=16, most=15)
     mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
     assert MRPB() == mrpb
@@ -118,6 +122,10 @@ def test_defaults_are_those_of_the_papers():
         (DYNCTA, {"low": 1.5}, "low=1.5: must be a whole number"),
         (DYNCTA, {"high": True}, "high=True: must be a whole number"),
         (DYNCTA, {"low": 400}, "low=400: must be at most high=384"),
+        (LazyCTA, {"lcs": 1}, "lcs=1: must be True or False"),
+        (LazyCTA, {"group": 0}, "group=0: must be at least 1"),
+        (LazyCTA, {"group": None}, "group=None: must be a whole number"),
+        (LazyCTA, {"baws": None}, "baws=None: must be True or False"),
         (CCWS, {"base": 0}, "base=0: must be at least 1"),
         (CCWS, {"base": 1.5}, "base=1.5: must be a whole number"),
         (CCWS, {"base": 65_537}, "base=65537: must be at most 65536"),
@@ -191,6 +199,7 @@ def test_infinitely_many_entries_are_no_limit():
         ("pd:distance=+16", PD(distance=16)),
         ("ccws", CCWS()),
         ("dyncta:idle=0,low=100,high=200", DYNCTA(idle=0, low=100, high=200)),
+        ("lazy-cta:lcs=false,group=4,baws=true", LazyCTA(lcs=False, group=4, baws=True)),
         ("ccws:base=50,throttle=4,entries=32,ways=4", CCWS(base=50, throttle=4, entries=32, ways=4)),
         ("abyp:entries=64,most=3,threshold=2", ABYP(entries=64, most=3, threshold=2)),
         ("apcm", APCM()),
@@ -227,6 +236,7 @@ def test_text_becomes_a_policy(text, policy):
         ("pd:distance=inf", "policy 'pd': distance=inf: must be a whole number"),
         ("mrpb:drain=shortest", "policy 'mrpb': unknown value for drain: 'shortest'; did you mean 'longest'?"),
         ("dyncta:high=100", "policy 'dyncta': low=128: must be at most high=100"),
+        ("lazy-cta:lcs=1", "policy 'lazy-cta': lcs=1: must be True or False"),
         ("ccws:entries=12", "policy 'ccws': entries=12: must be a multiple of ways=8"),
         ("abyp:threshold=16", "policy 'abyp': threshold=16: must be at most most=15"),
         ("apcm:mode=all", "policy 'apcm': unknown value for mode: 'all'"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import tracegen
 from rdmodel import presets
 from rdmodel.gpu.carveout import fit_to_launch
-from rdmodel.policies import CCWS, DWTCS, DYNCTA, PCAL, SWL, BypassAll, BypassOnStall
+from rdmodel.policies import CCWS, DWTCS, DYNCTA, PCAL, SWL, BypassAll, BypassOnStall, LazyCTA
 from rdmodel.trace import Op
 from tests.support.engine_checks import (
     MEMORIES,
@@ -77,6 +77,8 @@ THROTTLING_AND_BYPASS = [
     (CCWS(base=5, throttle=8, entries=4, ways=2),),
     (PCAL(tokens=1, extra=1),),
     (DYNCTA(period=40, idle=5, low=10, high=25),),
+    (LazyCTA(),),
+    (LazyCTA(group=1, baws=True),),
     (BypassAll(),),
     (BypassOnStall(on="associativity"),),
     (BypassOnStall(on="all"),),
