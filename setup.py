@@ -32,6 +32,7 @@ for package, names in {
         "_reorder",
         "_residency",
         "_scheduling",
+        "_block_issue",
         "_inspection",
         "_engine",
     ),

@@ -43,6 +43,7 @@ _HOMES = {
     ),
     "rdmodel.policies.index_registry": ("find_index_function", "index_function"),
     "rdmodel.policies.latency_limit": ("LatencyLimit",),
+    "rdmodel.policies.lazy_cta": ("LazyCTA",),
     "rdmodel.policies.mrpb": ("MRPB",),
     "rdmodel.policies.pcal": ("PCAL",),
     "rdmodel.policies.pd": ("PD",),

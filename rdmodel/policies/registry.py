@@ -24,6 +24,7 @@ from rdmodel.policies.dwt_cs import DWTCS
 from rdmodel.policies.dyncta import DYNCTA
 from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction
 from rdmodel.policies.latency_limit import LatencyLimit
+from rdmodel.policies.lazy_cta import LazyCTA
 from rdmodel.policies.mrpb import MRPB
 from rdmodel.policies.pcal import PCAL
 from rdmodel.policies.pd import PD
@@ -40,6 +41,7 @@ POLICIES: dict[str, type[Policy]] = {
         CCWS,
         DYNCTA,
         LatencyLimit,
+        LazyCTA,
         BypassAll,
         BypassOnStall,
         StreamingBypass,

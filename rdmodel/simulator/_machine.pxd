@@ -79,6 +79,7 @@ cdef struct BlockSlot:
     int64_t alive         # warps that have not ended
     int64_t waiting       # warps of these at the barrier
     int64_t stores        # that have not been acknowledged, if blocks wait for that
+    int64_t issued        # instructions, if warps issue by blocks
 
 
 cdef struct Buffer:
@@ -112,6 +113,7 @@ cdef struct Sm:
     int64_t limit         # active warps per scheduler; -1 = all
     # Limits on blocks: the limit; and of this period, up to cycle `counted`, the cycles in which no warp issued.
     int64_t block_limit, counted, idle_cycles, waiting_cycles
+    bint monitored        # the end of its first block sets the limit
     bint check            # some warp may have ended, some barrier may open
     # The load/store unit: a ring of instructions. `stalled`: the first cannot go on since `since`.
     Entry* entry

@@ -26,6 +26,9 @@ cdef class Scheduling(Residency):
     cdef int64_t* starved             # (SM, warp) pairs whose next instruction is unknown
     cdef int64_t starved_size
     cdef bint any_wanted              # some slot may get a block
+    # Choice by blocks; `BlockIssue` makes it.
+    cdef bint by_blocks
+    cdef bint stays_with_group        # schedulers stay with a group of blocks
 
     cdef void _end_sampling_period(self) noexcept nogil
     @cython.final

@@ -32,6 +32,7 @@ cdef enum:
     THROTTLE_BY_PLUGIN = 5    # those that a compiled library of the user permits
     THROTTLE_BLOCKS = 6       # those of the oldest blocks
     THROTTLE_LATENCY = 7      # the oldest, as many as the latency of the crossbar allows
+    THROTTLE_LAZY = 8         # all, but there may be fewer blocks
 
 cdef enum:
     WATCHING, SAMPLING, DECIDED
@@ -39,7 +40,7 @@ cdef enum:
 THROTTLE_RULES = {
     "all": THROTTLE_NONE, "oldest": THROTTLE_LIMIT, "tokens": THROTTLE_TOKENS, "sampled": THROTTLE_SAMPLED,
     "scored": THROTTLE_SCORED, "plugin": THROTTLE_BY_PLUGIN,
-    "blocks": THROTTLE_BLOCKS, "latency": THROTTLE_LATENCY,
+    "blocks": THROTTLE_BLOCKS, "latency": THROTTLE_LATENCY, "lazy": THROTTLE_LAZY,
 }
 
 
@@ -50,7 +51,7 @@ cdef class Scheduling(Residency):
         self, *, rule="all", int64_t limit=-1, int64_t tokens=0, int64_t period=-1, double mpki=0.0, int64_t confirm=0,
         int64_t sample=0, int64_t base=0, int64_t throttle=0, int64_t entries=0, int64_t ways=0, table=0,
         options=(), int64_t idle=0, int64_t low=0, int64_t high=0, double high_latency=0.0, double low_latency=0.0,
-        double lost_share=0.0, int64_t step=0,
+        double lost_share=0.0, int64_t step=0, bint lcs=False, int64_t group=1, bint baws=False,
     ):
         """Set the throttling policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.throttle = THROTTLE_RULES[rule]
@@ -73,10 +74,15 @@ cdef class Scheduling(Residency):
         self.limiting_by_latency = self.throttle == THROTTLE_LATENCY
         self.latency_rule = LatencyRule(high_latency, low_latency, lost_share, step)
         self._plug(THROTTLING, table, options)
-        self._read_residency(limited=self.throttle == THROTTLE_BLOCKS, idle=idle, low=low, high=high)
+        self._read_residency(
+            limited=self.throttle in (THROTTLE_BLOCKS, THROTTLE_LAZY), counting=self.throttle == THROTTLE_BLOCKS,
+            idle=idle, low=low, high=high, monitored=lcs, group=group,
+        )
+        self.by_blocks = self.limits_blocks
+        self.stays_with_group = baws
         self.allocating_apart = self.throttle == THROTTLE_TOKENS or self.throttle == THROTTLE_BY_PLUGIN
         self.admitting = self.admitting or self.scoring or self.allocating_apart or self.limiting_by_latency
-        self.attentive = self.limits_blocks or self.limiting_by_latency
+        self.attentive = self.counts_cycles or self.limiting_by_latency
         self.finding = self.admission >= ADMIT_UNPROTECTED or self.plugged
 
     def _allocate_scheduling(self):

@@ -21,6 +21,7 @@ from rdmodel.policies import (
     BypassAll,
     BypassOnStall,
     LatencyLimit,
+    LazyCTA,
     Linear,
     PMod,
     StreamingBypass,
@@ -155,6 +156,7 @@ def random_policies(random):
         random_ccws(random),
         random_dyncta(random),
         random_latency_limit(random),
+        random_lazy_cta(random),
     )
     admission = (
         BypassAll(),
@@ -204,6 +206,11 @@ def random_pdp(random):
     return PDP(
         period=int(random.integers(5, 150)), most=int(random.choice([1, 3, 16, 64])), every=int(random.integers(1, 4))
     )
+
+
+def random_lazy_cta(random):
+    lcs, baws = (bool(random.integers(2)) for _ in range(2))
+    return LazyCTA(lcs=lcs, group=int(random.choice([1, 2, 2, 3, 9])), baws=baws)
 
 
 def random_abyp(random):

@@ -19,6 +19,7 @@ from rdmodel.policies import (
     BypassAll,
     BypassOnStall,
     LatencyLimit,
+    LazyCTA,
     Policy,
     StreamingBypass,
     policy_of_kind,
@@ -32,6 +33,7 @@ from rdmodel.reference.machine.dyncta import WaitingBlocks
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.l1 import L1, L1Failure
 from rdmodel.reference.machine.latency_limit import LatencyWarpLimit
+from rdmodel.reference.machine.lazy_cta import LazyBlocks
 from rdmodel.reference.machine.pdp import SampledDistanceProtection
 from rdmodel.reference.machine.plugin import Plugin, PluginAdmission, PluginThrottle, SmPlugins
 from rdmodel.reference.machine.throttling import SamplingThrottle, StaticWarpLimit, Throttle, TokenThrottle
@@ -50,6 +52,7 @@ THROTTLES: dict[type[Policy], Callable[[Any, int, int, int], Throttle]] = {
     CCWS: lambda policy, sms, max_warps, slots: LostLocalityThrottle(policy, sms),
     DYNCTA: lambda policy, sms, max_warps, slots: WaitingBlocks(policy, sms, slots),
     LatencyLimit: lambda policy, sms, max_warps, slots: LatencyWarpLimit(policy, sms, max_warps),
+    LazyCTA: lambda policy, sms, max_warps, slots: LazyBlocks(policy, sms, slots),
 }
 """For each throttling policy, a function that makes its `Throttle`.
 

@@ -192,8 +192,9 @@ class SM:
                 warp for warp in permits if warp.can_issue(now, room=room, may_load=permits[warp] != Permit.WAIT)
             ]
             if issuable:
-                warp = self._schedulers[scheduler].choose(issuable)
+                warp = self._throttle.choose(self.number, self._schedulers[scheduler], issuable)
                 self._issue_from(warp, permits[warp], now)
+                self._throttle.on_issue(self.number, warp)
         issued = self.counts["warp_instructions"] > issued_before
         self._throttle.after_issue(self.number, now, self._active(), issued=issued)
 

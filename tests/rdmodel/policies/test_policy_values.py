@@ -24,6 +24,7 @@ from rdmodel.policies import (
     BypassAll,
     BypassOnStall,
     LatencyLimit,
+    LazyCTA,
     Policy,
     Pric,
     StreamingBypass,
@@ -40,6 +41,7 @@ EXAMPLES = [
     CCWS(),
     DYNCTA(),
     LatencyLimit(),
+    LazyCTA(),
     BypassAll(),
     BypassOnStall(),
     StreamingBypass(),
@@ -70,7 +72,7 @@ def test_a_policy_is_a_frozen_value_found_by_its_name(policy):
 
 def test_the_kinds_are_those_of_the_contract():
     kinds = {policy.name: policy.kind for policy in EXAMPLES}
-    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit"]
+    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit", "lazy-cta"]
     assert [name for name, kind in kinds.items() if kind == "throttling"] == throttling
     admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "pdp", "abyp", "apcm"]
     assert [name for name, kind in kinds.items() if kind == "admission"] == admission
@@ -87,6 +89,7 @@ def test_defaults_are_those_of_the_papers():
     assert DYNCTA() == DYNCTA(period=2048, idle=16, low=128, high=384)
     assert LatencyLimit() == LatencyLimit(period=1000, high=4.0, low=2.0, lost=0.1, step=1)
     assert PDP() == PDP(period=10_000, most=256, every=8)
+    assert LazyCTA() == LazyCTA(lcs=True, group=2, baws=False)
     assert APCM() == APCM(mode="both", tags=32, loads=16, most=15)
     mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
     assert MRPB() == mrpb
@@ -135,6 +138,10 @@ def test_defaults_are_those_of_the_papers():
         (PDP, {"most": 0}, "most=0: must be at least 1"),
         (PDP, {"most": 4097}, "most=4097: must be at most 4096"),
         (PDP, {"every": 0}, "every=0: must be at least 1"),
+        (LazyCTA, {"lcs": 1}, "lcs=1: must be True or False"),
+        (LazyCTA, {"group": 0}, "group=0: must be at least 1"),
+        (LazyCTA, {"group": None}, "group=None: must be a whole number"),
+        (LazyCTA, {"baws": None}, "baws=None: must be True or False"),
         (CCWS, {"base": 0}, "base=0: must be at least 1"),
         (CCWS, {"base": 1.5}, "base=1.5: must be a whole number"),
         (CCWS, {"base": 65_537}, "base=65537: must be at most 65536"),
@@ -210,6 +217,7 @@ def test_infinitely_many_entries_are_no_limit():
         ("dyncta:idle=0,low=100,high=200", DYNCTA(idle=0, low=100, high=200)),
         ("latency-limit:high=6,low=1.5", LatencyLimit(high=6, low=1.5)),
         ("pdp:most=64,every=2", PDP(most=64, every=2)),
+        ("lazy-cta:lcs=false,group=4,baws=true", LazyCTA(lcs=False, group=4, baws=True)),
         ("ccws:base=50,throttle=4,entries=32,ways=4", CCWS(base=50, throttle=4, entries=32, ways=4)),
         ("abyp:entries=64,most=3,threshold=2", ABYP(entries=64, most=3, threshold=2)),
         ("apcm", APCM()),
@@ -248,6 +256,7 @@ def test_text_becomes_a_policy(text, policy):
         ("dyncta:high=100", "policy 'dyncta': low=128: must be at most high=100"),
         ("latency-limit:high=1.5", "policy 'latency-limit': low=2.0: must be at most high=1.5"),
         ("pdp:distance=8", "unknown option of policy 'pdp': 'distance'"),
+        ("lazy-cta:lcs=1", "policy 'lazy-cta': lcs=1: must be True or False"),
         ("ccws:entries=12", "policy 'ccws': entries=12: must be a multiple of ways=8"),
         ("abyp:threshold=16", "policy 'abyp': threshold=16: must be at most most=15"),
         ("apcm:mode=all", "policy 'apcm': unknown value for mode: 'all'"),

@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 from rdmodel import simulate
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
-from rdmodel.policies import DWTCS, MRPB, PCAL, PD, SWL, BypassAll, BypassOnStall, StreamingBypass, parse_policy
+from rdmodel.policies import (
+    DWTCS,
+    MRPB,
+    PCAL,
+    PD,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    LazyCTA,
+    StreamingBypass,
+    parse_policy,
+)
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.simulator.simulate import max_scheduler_warps
@@ -36,6 +47,8 @@ EVERY = (
     "ccws:base=20",
     "dyncta:period=100,low=10,high=40",
     "latency-limit:period=50,high=1.2,low=1.1,lost=0",
+    "lazy-cta",
+    "lazy-cta:group=1,baws=true",
     "bypass-all",
     "bypass-on-stall",
     "bypass-on-stall:on=all",
@@ -160,6 +173,7 @@ def test_numbers_beyond_all_cycles_and_warps_mean_no_limit():
     assert observed_books(SWL(warps=huge)) == observed_books(PCAL(tokens=huge, extra=huge)) == observed_books()
     assert observed_books(DWTCS(period=huge, limit=huge)) == observed_books(StreamingBypass(period=huge))
     assert observed_books(MRPB(entries=huge)) == observed_books(MRPB(entries=None))
+    assert observed_books(LazyCTA(group=1, lcs=False)) == observed_books()
 
 
 def observed_books(*policies: Any) -> dict[str, Any]:

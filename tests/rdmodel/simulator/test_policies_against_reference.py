@@ -6,6 +6,8 @@ the public door. As in test_simulator_reference.py, hypothesis draws the structu
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 import tracegen
 from rdmodel import presets
-from rdmodel.gpu.config import GPU
+from rdmodel.gpu.config import GPU, CoreSched
 from rdmodel.policies import (
     ABYP,
     APCM,
@@ -28,6 +30,7 @@ from rdmodel.policies import (
     BypassAll,
     BypassOnStall,
     LatencyLimit,
+    LazyCTA,
     Linear,
     Policy,
     StreamingBypass,
@@ -80,10 +83,12 @@ LATENCIES = st.builds(
     st.integers(1, 3),
 )
 DISTANCES = st.builds(PDP, period=st.integers(1, 120), most=st.sampled_from([1, 2, 8, 40]), every=st.integers(1, 3))
+GROUPS_OF_BLOCKS = st.builds(LazyCTA, lcs=st.booleans(), group=st.sampled_from([1, 2, 2, 3, 9]), baws=st.booleans())
 THROTTLING = st.one_of(
     SCORES,
     FEW_BLOCKS,
     LATENCIES,
+    GROUPS_OF_BLOCKS,
     st.builds(SWL, warps=st.integers(1, 5)),
     st.builds(
         lambda tokens, extra: PCAL(tokens=tokens, extra=extra + (not tokens)), st.integers(0, 3), st.integers(0, 3)
@@ -231,6 +236,19 @@ def test_warps_follow_the_latency_of_the_crossbar_alike(seed, policy, sms, warps
     gpu = random_gpu(random, core={"schedulers": int(random.integers(1, 3)), "store_acks": bool(random.integers(2))})
     mix = Mix(most=14, pool=tuple(range(12)), ops=MOSTLY_LOADS, needs=(0, 1, 1), gaps=(0, 0, 3), barriers=barriers)
     check(random, gpu, random_blocks(random, 3 * sms, warps, mix), 2, policy, sms=sms, memory=memory)
+
+
+SCHEDULERS = st.sampled_from(get_args(CoreSched))
+
+
+@examples(160)
+@given(SEEDS, GROUPS_OF_BLOCKS, SCHEDULERS, st.integers(1, 3), st.integers(1, 6), st.integers(0, 2), MEMORIES)
+def test_groups_of_blocks_begin_and_issue_alike(seed, policy, sched, sms, slots, barriers, memory):
+    random = np.random.default_rng(seed)
+    core = {"sched": sched, "schedulers": int(random.integers(1, 3)), "alu_latency": int(random.choice([1, 1, 5]))}
+    mix = Mix(most=12, ops=MOSTLY_LOADS, needs=(0, 1, 1), gaps=(0, 0, 3, 12), barriers=barriers)
+    blocks = random_blocks(random, 6 * sms, 3, mix)
+    check(random, random_gpu(random, core=core), blocks, slots, policy, sms=sms, memory=memory)
 
 
 # ---- admission
@@ -386,6 +404,7 @@ TEXTS = [
     "dyncta:period=200,low=20,high=60",
     "latency-limit:period=100,high=1.5,low=1.2,lost=0",
     "pdp:period=200,most=32,every=2",
+    "lazy-cta",
     "abyp:threshold=2",
     "apcm",
     "mrpb",
