@@ -14,6 +14,7 @@ _HOMES = {
     "rdmodel.policies.base": ("Policy",),
     "rdmodel.policies.bypass_all": ("BypassAll",),
     "rdmodel.policies.bypass_on_stall": ("BypassOnStall",),
+    "rdmodel.policies.cca": ("CCA",),
     "rdmodel.policies.ccws": ("CCWS",),
     "rdmodel.policies.compiled": ("CompiledPolicy",),
     "rdmodel.policies.dwt_cs": ("DWTCS",),

@@ -3,6 +3,7 @@ from rdmodel.policies.apcm import APCM as APCM
 from rdmodel.policies.base import Policy as Policy
 from rdmodel.policies.bypass_all import BypassAll as BypassAll
 from rdmodel.policies.bypass_on_stall import BypassOnStall as BypassOnStall
+from rdmodel.policies.cca import CCA as CCA
 from rdmodel.policies.ccws import CCWS as CCWS
 from rdmodel.policies.compiled import CompiledPolicy as CompiledPolicy
 from rdmodel.policies.dwt_cs import DWTCS as DWTCS

@@ -18,6 +18,7 @@ from rdmodel.policies.apcm import APCM
 from rdmodel.policies.base import Kind, Policy, Settings, check_described
 from rdmodel.policies.bypass_all import BypassAll
 from rdmodel.policies.bypass_on_stall import BypassOnStall
+from rdmodel.policies.cca import CCA
 from rdmodel.policies.ccws import CCWS
 from rdmodel.policies.compiled import CompiledPolicy, compiled_policy, library_of
 from rdmodel.policies.dwt_cs import DWTCS
@@ -42,6 +43,7 @@ POLICIES: dict[str, type[Policy]] = {
         DYNCTA,
         LatencyLimit,
         LazyCTA,
+        CCA,
         BypassAll,
         BypassOnStall,
         StreamingBypass,

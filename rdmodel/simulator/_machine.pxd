@@ -2,6 +2,7 @@
 # docs/machine.md defines the cycle; _engine.pyx runs it.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from rdmodel.simulator._allocation cimport Allocation
 from rdmodel.simulator._cache cimport Cache, Mshrs
 from rdmodel.simulator._congestion cimport Congestion
 from rdmodel.simulator._distances cimport Distances
@@ -111,6 +112,7 @@ cdef struct Sm:
     Scheduler[4] scheduler
     int64_t first_scheduler   # issues first: the one after the last that filled the load/store unit
     int64_t limit         # active warps per scheduler; -1 = all
+    int64_t tokens        # of these, the oldest whose loads may bring lines, if some may not
     # Limits on blocks: the limit; and of this period, up to cycle `counted`, the cycles in which no warp issued.
     int64_t block_limit, counted, idle_cycles, waiting_cycles
     bint monitored        # the end of its first block sets the limit
@@ -143,6 +145,7 @@ cdef struct Sm:
     int64_t looked, not_found, instructions_at_closing
     bint closed
     Buffer buffer
+    Allocation allocation
     Victims victims
     Patterns patterns
     int64_t* unused       # abyp's counters

@@ -10,7 +10,7 @@ from rdmodel.simulator._residency cimport Residency
 
 cdef class Scheduling(Residency):
     cdef int throttle
-    cdef int64_t tokens
+    cdef int64_t tokens               # as `limit`: warps per scheduler whose loads may bring lines
     cdef bint allocating_apart        # some warps may load and not allocate
     cdef public int64_t limit         # active warps per scheduler that sampling has found; -1 = none
     cdef int64_t known_limit          # the same from an earlier launch; -1 = none
@@ -20,6 +20,7 @@ cdef class Scheduling(Residency):
     cdef int64_t confirm, sample, streak, periods_left, round
     cdef double max_mpki
     cdef LatencyRule latency_rule     # latency-limit
+    cdef double gain                  # of a change that cca keeps
     # Scores (ccws).
     cdef int64_t victim_entries, victim_ways
     cdef int64_t* ranked              # scratch: the warps of an SM by rank
@@ -33,6 +34,8 @@ cdef class Scheduling(Residency):
     cdef void _end_sampling_period(self) noexcept nogil
     @cython.final
     cdef void _sample_limits(self) noexcept nogil
+    @cython.final
+    cdef void _search(self, Sm* sm) noexcept nogil
     @cython.final
     cdef void _decide(self, int64_t limit) noexcept nogil
     @cython.final

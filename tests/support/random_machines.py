@@ -10,6 +10,7 @@ from rdmodel.gpu.served_loads import looks_into_l1, serves_all_loads
 from rdmodel.policies import (
     ABYP,
     APCM,
+    CCA,
     CCWS,
     DWTCS,
     DYNCTA,
@@ -157,6 +158,7 @@ def random_policies(random):
         random_dyncta(random),
         random_latency_limit(random),
         random_lazy_cta(random),
+        CCA(period=int(random.integers(10, 100)), gain=float(random.choice([0.0, 0.0, 0.1, 1.0]))),
     )
     admission = (
         BypassAll(),

@@ -8,6 +8,7 @@ from typing import Any
 from rdmodel.policies import (
     ABYP,
     APCM,
+    CCA,
     CCWS,
     DWTCS,
     DYNCTA,
@@ -28,6 +29,7 @@ from rdmodel.policies.base import Kind
 from rdmodel.reference.machine.abyp import LoadCounters
 from rdmodel.reference.machine.admission import Admission, BypassAllLoads, DistanceProtection, StreamingAdmission
 from rdmodel.reference.machine.apcm import AccessPatterns
+from rdmodel.reference.machine.cca import AdaptiveGroups
 from rdmodel.reference.machine.ccws import LostLocalityThrottle
 from rdmodel.reference.machine.dyncta import WaitingBlocks
 from rdmodel.reference.machine.gate import Gate
@@ -50,6 +52,7 @@ THROTTLES: dict[type[Policy], Callable[[Any, int, int, int], Throttle]] = {
     PCAL: lambda policy, sms, max_warps, slots: TokenThrottle(policy),
     DWTCS: lambda policy, sms, max_warps, slots: SamplingThrottle(policy, sms, max_warps),
     CCWS: lambda policy, sms, max_warps, slots: LostLocalityThrottle(policy, sms),
+    CCA: lambda policy, sms, max_warps, slots: AdaptiveGroups(policy, sms, max_warps),
     DYNCTA: lambda policy, sms, max_warps, slots: WaitingBlocks(policy, sms, slots),
     LatencyLimit: lambda policy, sms, max_warps, slots: LatencyWarpLimit(policy, sms, max_warps),
     LazyCTA: lambda policy, sms, max_warps, slots: LazyBlocks(policy, sms, slots),

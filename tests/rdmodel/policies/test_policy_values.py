@@ -12,6 +12,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.policies import (
     ABYP,
     APCM,
+    CCA,
     CCWS,
     DWTCS,
     DYNCTA,
@@ -42,6 +43,7 @@ EXAMPLES = [
     DYNCTA(),
     LatencyLimit(),
     LazyCTA(),
+    CCA(),
     BypassAll(),
     BypassOnStall(),
     StreamingBypass(),
@@ -72,7 +74,7 @@ def test_a_policy_is_a_frozen_value_found_by_its_name(policy):
 
 def test_the_kinds_are_those_of_the_contract():
     kinds = {policy.name: policy.kind for policy in EXAMPLES}
-    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit", "lazy-cta"]
+    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit", "lazy-cta", "cca"]
     assert [name for name, kind in kinds.items() if kind == "throttling"] == throttling
     admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "pdp", "abyp", "apcm"]
     assert [name for name, kind in kinds.items() if kind == "admission"] == admission
@@ -90,6 +92,7 @@ def test_defaults_are_those_of_the_papers():
     assert LatencyLimit() == LatencyLimit(period=1000, high=4.0, low=2.0, lost=0.1, step=1)
     assert PDP() == PDP(period=10_000, most=256, every=8)
     assert LazyCTA() == LazyCTA(lcs=True, group=2, baws=False)
+    assert CCA() == CCA(period=512, gain=0.0)
     assert APCM() == APCM(mode="both", tags=32, loads=16, most=15)
     mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
     assert MRPB() == mrpb
@@ -142,6 +145,10 @@ def test_defaults_are_those_of_the_papers():
         (LazyCTA, {"group": 0}, "group=0: must be at least 1"),
         (LazyCTA, {"group": None}, "group=None: must be a whole number"),
         (LazyCTA, {"baws": None}, "baws=None: must be True or False"),
+        (CCA, {"period": 0}, "period=0: must be at least 1"),
+        (CCA, {"period": 2.5}, "period=2.5: must be a whole number"),
+        (CCA, {"gain": -0.1}, "gain=-0.1: must be a finite number of at least 0"),
+        (CCA, {"gain": "much"}, "gain='much': must be a finite number of at least 0"),
         (CCWS, {"base": 0}, "base=0: must be at least 1"),
         (CCWS, {"base": 1.5}, "base=1.5: must be a whole number"),
         (CCWS, {"base": 65_537}, "base=65537: must be at most 65536"),
@@ -218,6 +225,8 @@ def test_infinitely_many_entries_are_no_limit():
         ("latency-limit:high=6,low=1.5", LatencyLimit(high=6, low=1.5)),
         ("pdp:most=64,every=2", PDP(most=64, every=2)),
         ("lazy-cta:lcs=false,group=4,baws=true", LazyCTA(lcs=False, group=4, baws=True)),
+        ("cca", CCA()),
+        ("cca:period=500,gain=0.05", CCA(period=500, gain=0.05)),
         ("ccws:base=50,throttle=4,entries=32,ways=4", CCWS(base=50, throttle=4, entries=32, ways=4)),
         ("abyp:entries=64,most=3,threshold=2", ABYP(entries=64, most=3, threshold=2)),
         ("apcm", APCM()),

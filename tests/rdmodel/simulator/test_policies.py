@@ -49,6 +49,7 @@ EVERY = (
     "latency-limit:period=50,high=1.2,low=1.1,lost=0",
     "lazy-cta",
     "lazy-cta:group=1,baws=true",
+    "cca:period=100",
     "bypass-all",
     "bypass-on-stall",
     "bypass-on-stall:on=all",

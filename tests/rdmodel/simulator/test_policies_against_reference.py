@@ -19,6 +19,7 @@ from rdmodel.gpu.config import GPU, CoreSched
 from rdmodel.policies import (
     ABYP,
     APCM,
+    CCA,
     CCWS,
     DWTCS,
     DYNCTA,
@@ -84,11 +85,13 @@ LATENCIES = st.builds(
 )
 DISTANCES = st.builds(PDP, period=st.integers(1, 120), most=st.sampled_from([1, 2, 8, 40]), every=st.integers(1, 3))
 GROUPS_OF_BLOCKS = st.builds(LazyCTA, lcs=st.booleans(), group=st.sampled_from([1, 2, 2, 3, 9]), baws=st.booleans())
+GROUPS = st.builds(CCA, period=st.integers(1, 80), gain=st.sampled_from([0.0, 0.1, 0.5]))
 THROTTLING = st.one_of(
     SCORES,
     FEW_BLOCKS,
     LATENCIES,
     GROUPS_OF_BLOCKS,
+    GROUPS,
     st.builds(SWL, warps=st.integers(1, 5)),
     st.builds(
         lambda tokens, extra: PCAL(tokens=tokens, extra=extra + (not tokens)), st.integers(0, 3), st.integers(0, 3)
@@ -251,6 +254,16 @@ def test_groups_of_blocks_begin_and_issue_alike(seed, policy, sched, sms, slots,
     check(random, random_gpu(random, core=core), blocks, slots, policy, sms=sms, memory=memory)
 
 
+@examples(60)
+@given(SEEDS, GROUPS, SHAPES, st.integers(1, 3), ALLOCATE, MEMORIES)
+def test_sms_search_for_the_same_groups_of_warps(seed, policy, shape, sms, allocate, memory):
+    random = np.random.default_rng(seed)
+    schedulers, slots, warps = shape
+    gpu = random_gpu(random, core={"schedulers": schedulers}, l1={"allocate": allocate})
+    mix = Mix(most=8, pool=tuple(range(30)), ops=MOSTLY_LOADS, needs=(0, 1, 3), gaps=(0, 0, 3))
+    check(random, gpu, random_blocks(random, (slots + 1) * sms, warps, mix), slots, policy, sms=sms, memory=memory)
+
+
 # ---- admission
 
 
@@ -405,6 +418,7 @@ TEXTS = [
     "latency-limit:period=100,high=1.5,low=1.2,lost=0",
     "pdp:period=200,most=32,every=2",
     "lazy-cta",
+    "cca:period=100",
     "abyp:threshold=2",
     "apcm",
     "mrpb",

@@ -11,6 +11,7 @@ import tracegen
 from rdmodel import presets
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.policies import (
+    CCA,
     CCWS,
     DWTCS,
     DYNCTA,
@@ -92,6 +93,7 @@ THROTTLING_AND_BYPASS = [
     (PDP(period=30, most=12, every=2), LatencyLimit(period=20, high=1.5, low=1.0, lost=0.2, step=2)),
     (LazyCTA(),),
     (LazyCTA(group=1, baws=True),),
+    (CCA(period=25),),
     (BypassAll(),),
     (BypassOnStall(on="associativity"),),
     (BypassOnStall(on="all"),),
