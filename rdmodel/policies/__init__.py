@@ -46,6 +46,7 @@ _HOMES = {
     "rdmodel.policies.latency_limit": ("LatencyLimit",),
     "rdmodel.policies.lazy_cta": ("LazyCTA",),
     "rdmodel.policies.mrpb": ("MRPB",),
+    "rdmodel.policies.owl": ("OWL",),
     "rdmodel.policies.pcal": ("PCAL",),
     "rdmodel.policies.pd": ("PD",),
     "rdmodel.policies.pdp": ("PDP",),

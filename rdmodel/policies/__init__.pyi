@@ -34,6 +34,7 @@ from rdmodel.policies.index_registry import index_function as index_function
 from rdmodel.policies.latency_limit import LatencyLimit as LatencyLimit
 from rdmodel.policies.lazy_cta import LazyCTA as LazyCTA
 from rdmodel.policies.mrpb import MRPB as MRPB
+from rdmodel.policies.owl import OWL as OWL
 from rdmodel.policies.pcal import PCAL as PCAL
 from rdmodel.policies.pd import PD as PD
 from rdmodel.policies.pdp import PDP as PDP

@@ -27,6 +27,7 @@ from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction
 from rdmodel.policies.latency_limit import LatencyLimit
 from rdmodel.policies.lazy_cta import LazyCTA
 from rdmodel.policies.mrpb import MRPB
+from rdmodel.policies.owl import OWL
 from rdmodel.policies.pcal import PCAL
 from rdmodel.policies.pd import PD
 from rdmodel.policies.pdp import PDP
@@ -43,6 +44,7 @@ POLICIES: dict[str, type[Policy]] = {
         DYNCTA,
         LatencyLimit,
         LazyCTA,
+        OWL,
         CCA,
         BypassAll,
         BypassOnStall,

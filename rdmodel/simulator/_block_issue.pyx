@@ -4,13 +4,25 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from rdmodel.simulator._issue cimport Scheduler, lowest_bit, pick_next, scheduler_pick
-from rdmodel.simulator._machine cimport Sm
-from rdmodel.simulator._network cimport C_GO, C_MEMORY
-from rdmodel.simulator._scheduling cimport Scheduling
+from rdmodel.simulator._machine cimport BlockSlot, Sm
+from rdmodel.simulator._network cimport C_GO, C_MEMORY, NEVER
+from rdmodel.simulator._scheduling cimport CHOOSE_ANY, CHOOSE_FIRST, CHOOSE_SAME, Scheduling
 
 
 cdef class BlockIssue(Scheduling):
-    """Instructions counted by block, and blocks whose warps go first."""
+    """Instructions counted by block, and groups of blocks that go first."""
+
+    cdef void _note_block(self, int64_t i, int64_t slot, int64_t block) noexcept nogil:
+        """Note that a block begins on SM `i`, and put it into a group."""
+        cdef BlockSlot* b = &self.sm[i].slot[slot]
+        Scheduling._note_block(self, i, slot, block)
+        b.group = self._group_number(i) if self.numbers_groups else block // self.block_group
+
+    cdef int64_t _group_number(self, int64_t i) noexcept nogil:
+        """OWL: return the place of the next block's group in the order of those of SM `i`."""
+        cdef int64_t begun = self.sm[i].n.blocks // self.group_size
+        cdef int64_t group = begun % self.round_groups, first = i % self.round_groups if self.groups_differ else 0
+        return begun - group + (group - first + self.round_groups) % self.round_groups
 
     cdef int _issue_by_blocks(self, int64_t i, int64_t t) noexcept nogil:
         """Issue as `_issue` does, and note what policies want to know of the cycle."""
@@ -25,7 +37,11 @@ cdef class BlockIssue(Scheduling):
             candidates = self._candidates(sm, k)
             if candidates == 0:
                 continue
-            place = self._pick(sm, k, candidates)
+            if self.choice == CHOOSE_ANY:
+                place = scheduler_pick(s, self.sched, candidates, sm.warp, k, self.schedulers, self.fetch_group)
+            else:
+                s.group = self._choose_group(sm, k, candidates)
+                place = pick_next(self._members(sm, k, candidates), s.last)
             warp = k + place * self.schedulers
             s.last = place
             s.last_age = sm.warp[warp].age
@@ -36,37 +52,30 @@ cdef class BlockIssue(Scheduling):
             self._end_issue(sm, t, sm.n.warp_instructions > issued)
         return C_GO
 
-    cdef int64_t _pick(self, Sm* sm, int64_t k, uint64_t candidates) noexcept nogil:
-        """Return the place of the warp of scheduler `k` that issues; there are candidates."""
-        if self.stays_with_group:
-            return self._pick_in_group(sm, k, candidates)
-        return scheduler_pick(
-            &sm.scheduler[k], self.sched, candidates, sm.warp, k, self.schedulers, self.fetch_group
-        )
+    cdef int64_t _choose_group(self, const Sm* sm, int64_t k, uint64_t candidates) noexcept nogil:
+        """Return the group from which scheduler `k` issues; there are candidates."""
+        cdef int64_t group, current = sm.scheduler[k].group, first = NEVER, next = NEVER
+        while candidates != 0:
+            group = self._group_of(sm, k, lowest_bit(candidates))
+            first = min(first, group)
+            if group >= current:
+                next = min(next, group)
+            candidates &= candidates - 1
+        if self.choice == CHOOSE_FIRST or next == NEVER or self.choice == CHOOSE_SAME and next > current:
+            return first
+        return next
 
-    # ---- groups of consecutive blocks
-
-    cdef int64_t _pick_in_group(self, Sm* sm, int64_t k, uint64_t candidates) noexcept nogil:
-        """BAWS: stay with the group that issued last, or turn to the oldest; its warps take turns."""
-        cdef Scheduler* s = &sm.scheduler[k]
-        cdef uint64_t left = candidates, members = self._members(sm, k, candidates, s.group)
-        cdef int64_t oldest
-        if members == 0:
-            oldest = sm.warp[k + lowest_bit(left) * self.schedulers].block
-            while left != 0:
-                oldest = min(oldest, sm.warp[k + lowest_bit(left) * self.schedulers].block)
-                left &= left - 1
-            s.group = oldest // self.block_group
-            members = self._members(sm, k, candidates, s.group)
-        return pick_next(members, s.last)
-
-    cdef uint64_t _members(self, const Sm* sm, int64_t k, uint64_t candidates, int64_t group) noexcept nogil:
-        """Return the candidates of scheduler `k` whose blocks are in a group, as bits by place."""
+    cdef uint64_t _members(self, const Sm* sm, int64_t k, uint64_t candidates) noexcept nogil:
+        """Return the candidates of scheduler `k` that belong to its current group, as bits by place."""
         cdef uint64_t members = 0
         cdef int64_t place
         while candidates != 0:
             place = lowest_bit(candidates)
-            if sm.warp[k + place * self.schedulers].block // self.block_group == group:
+            if self._group_of(sm, k, place) == sm.scheduler[k].group:
                 members |= <uint64_t> 1 << place
             candidates &= candidates - 1
         return members
+
+    cdef int64_t _group_of(self, const Sm* sm, int64_t k, int64_t place) noexcept nogil:
+        """Return the group of the block of a warp of scheduler `k`."""
+        return sm.slot[(k + place * self.schedulers) // self.block_warps].group

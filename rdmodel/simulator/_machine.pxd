@@ -81,6 +81,7 @@ cdef struct BlockSlot:
     int64_t waiting       # warps of these at the barrier
     int64_t stores        # that have not been acknowledged, if blocks wait for that
     int64_t issued        # instructions, if warps issue by blocks
+    int64_t group         # number of its group of blocks, if schedulers choose groups
 
 
 cdef struct Buffer:

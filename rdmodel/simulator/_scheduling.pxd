@@ -7,6 +7,13 @@ from rdmodel.simulator._machine cimport Sm
 from rdmodel.simulator._period cimport Period
 from rdmodel.simulator._residency cimport Residency
 
+# Groups of blocks from which a scheduler issues; a warp of each may.
+cdef enum:
+    CHOOSE_ANY = 0           # groups do not matter
+    CHOOSE_FIRST = 1         # the first
+    CHOOSE_SAME = 2          # that of the last issue, else the first
+    CHOOSE_NEXT = 3          # that of the last issue, else the next, in a circle
+
 
 cdef class Scheduling(Residency):
     cdef int throttle
@@ -29,7 +36,10 @@ cdef class Scheduling(Residency):
     cdef bint any_wanted              # some slot may get a block
     # Choice by blocks; `BlockIssue` makes it.
     cdef bint by_blocks
-    cdef bint stays_with_group        # schedulers stay with a group of blocks
+    cdef int choice                   # of a group of blocks, `CHOOSE_ANY` and so on
+    # Groups of an SM's blocks (owl); neighbouring SMs may begin with different ones.
+    cdef bint numbers_groups, groups_differ
+    cdef int64_t group_size, round_groups
 
     cdef void _end_sampling_period(self) noexcept nogil
     @cython.final

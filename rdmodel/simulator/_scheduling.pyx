@@ -35,6 +35,7 @@ cdef enum:
     THROTTLE_LATENCY = 7      # the oldest, as many as the latency of the crossbar allows
     THROTTLE_LAZY = 8         # all, but there may be fewer blocks
     THROTTLE_ADAPTIVE = 9     # as with tokens, in numbers that each SM searches for
+    THROTTLE_OWL = 10         # all, but those of some blocks go first
 
 cdef enum:
     WATCHING, SAMPLING, DECIDED
@@ -43,7 +44,7 @@ THROTTLE_RULES = {
     "all": THROTTLE_NONE, "oldest": THROTTLE_LIMIT, "tokens": THROTTLE_TOKENS, "sampled": THROTTLE_SAMPLED,
     "scored": THROTTLE_SCORED, "plugin": THROTTLE_BY_PLUGIN,
     "blocks": THROTTLE_BLOCKS, "latency": THROTTLE_LATENCY, "lazy": THROTTLE_LAZY,
-    "adaptive": THROTTLE_ADAPTIVE,
+    "adaptive": THROTTLE_ADAPTIVE, "owl": THROTTLE_OWL,
 }
 
 
@@ -55,6 +56,7 @@ cdef class Scheduling(Residency):
         int64_t sample=0, int64_t base=0, int64_t throttle=0, int64_t entries=0, int64_t ways=0, table=0,
         options=(), int64_t idle=0, int64_t low=0, int64_t high=0, double high_latency=0.0, double low_latency=0.0,
         double lost_share=0.0, int64_t step=0, bint lcs=False, int64_t group=1, bint baws=False, double gain=0.0,
+        int64_t group_warps=1, bint locality=False, bint blp=False,
     ):
         """Set the throttling policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.throttle = THROTTLE_RULES[rule]
@@ -82,8 +84,14 @@ cdef class Scheduling(Residency):
             limited=self.throttle in (THROTTLE_BLOCKS, THROTTLE_LAZY), counting=self.throttle == THROTTLE_BLOCKS,
             idle=idle, low=low, high=high, monitored=lcs, group=group,
         )
-        self.by_blocks = self.limits_blocks
-        self.stays_with_group = baws
+        self.numbers_groups = self.throttle == THROTTLE_OWL
+        self.by_blocks = self.limits_blocks or self.numbers_groups
+        self.choice = CHOOSE_SAME if baws else CHOOSE_ANY
+        if self.numbers_groups:
+            self.choice = CHOOSE_FIRST if locality else CHOOSE_NEXT
+        self.groups_differ = blp
+        self.group_size = min((group_warps - 1) // self.block_warps + 1, self.slots)
+        self.round_groups = (self.slots - 1) // self.group_size + 1
         self.allocating_apart = self.throttle in (THROTTLE_TOKENS, THROTTLE_BY_PLUGIN, THROTTLE_ADAPTIVE)
         self.admitting = self.admitting or self.scoring or self.allocating_apart or self.limiting_by_latency
         self.attentive = self.counts_cycles or self.limiting_by_latency

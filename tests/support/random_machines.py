@@ -15,6 +15,7 @@ from rdmodel.policies import (
     DWTCS,
     DYNCTA,
     MRPB,
+    OWL,
     PCAL,
     PD,
     PDP,
@@ -158,6 +159,7 @@ def random_policies(random):
         random_dyncta(random),
         random_latency_limit(random),
         random_lazy_cta(random),
+        random_owl(random),
         CCA(period=int(random.integers(10, 100)), gain=float(random.choice([0.0, 0.0, 0.1, 1.0]))),
     )
     admission = (
@@ -213,6 +215,11 @@ def random_pdp(random):
 def random_lazy_cta(random):
     lcs, baws = (bool(random.integers(2)) for _ in range(2))
     return LazyCTA(lcs=lcs, group=int(random.choice([1, 2, 2, 3, 9])), baws=baws)
+
+
+def random_owl(random):
+    locality, blp = (bool(random.integers(2)) for _ in range(2))
+    return OWL(group=int(random.choice([1, 2, 3, 5, 99])), locality=locality, blp=blp)
 
 
 def random_abyp(random):

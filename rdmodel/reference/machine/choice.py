@@ -13,6 +13,7 @@ from rdmodel.policies import (
     DWTCS,
     DYNCTA,
     MRPB,
+    OWL,
     PCAL,
     PD,
     PDP,
@@ -36,6 +37,7 @@ from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.l1 import L1, L1Failure
 from rdmodel.reference.machine.latency_limit import LatencyWarpLimit
 from rdmodel.reference.machine.lazy_cta import LazyBlocks
+from rdmodel.reference.machine.owl import GroupPriority
 from rdmodel.reference.machine.pdp import SampledDistanceProtection
 from rdmodel.reference.machine.plugin import Plugin, PluginAdmission, PluginThrottle, SmPlugins
 from rdmodel.reference.machine.throttling import SamplingThrottle, StaticWarpLimit, Throttle, TokenThrottle
@@ -47,31 +49,35 @@ STALL_FAILURES: dict[str, frozenset[L1Failure]] = {
 """Failures of an L1 access that each kind of stall in a policy's parameters stands for."""
 
 
-THROTTLES: dict[type[Policy], Callable[[Any, int, int, int], Throttle]] = {
-    SWL: lambda policy, sms, max_warps, slots: StaticWarpLimit(policy),
-    PCAL: lambda policy, sms, max_warps, slots: TokenThrottle(policy),
-    DWTCS: lambda policy, sms, max_warps, slots: SamplingThrottle(policy, sms, max_warps),
-    CCWS: lambda policy, sms, max_warps, slots: LostLocalityThrottle(policy, sms),
-    CCA: lambda policy, sms, max_warps, slots: AdaptiveGroups(policy, sms, max_warps),
-    DYNCTA: lambda policy, sms, max_warps, slots: WaitingBlocks(policy, sms, slots),
-    LatencyLimit: lambda policy, sms, max_warps, slots: LatencyWarpLimit(policy, sms, max_warps),
-    LazyCTA: lambda policy, sms, max_warps, slots: LazyBlocks(policy, sms, slots),
+THROTTLES: dict[type[Policy], Callable[[Any, int, int, int, int], Throttle]] = {
+    SWL: lambda policy, sms, max_warps, slots, block_warps: StaticWarpLimit(policy),
+    PCAL: lambda policy, sms, max_warps, slots, block_warps: TokenThrottle(policy),
+    DWTCS: lambda policy, sms, max_warps, slots, block_warps: SamplingThrottle(policy, sms, max_warps),
+    CCWS: lambda policy, sms, max_warps, slots, block_warps: LostLocalityThrottle(policy, sms),
+    CCA: lambda policy, sms, max_warps, slots, block_warps: AdaptiveGroups(policy, sms, max_warps),
+    DYNCTA: lambda policy, sms, max_warps, slots, block_warps: WaitingBlocks(policy, sms, slots),
+    LatencyLimit: lambda policy, sms, max_warps, slots, block_warps: LatencyWarpLimit(policy, sms, max_warps),
+    LazyCTA: lambda policy, sms, max_warps, slots, block_warps: LazyBlocks(policy, sms, slots),
+    OWL: lambda policy, sms, max_warps, slots, block_warps: GroupPriority(policy, slots, block_warps),
 }
 """For each throttling policy, a function that makes its `Throttle`.
 
-Its arguments are the policy, the number of SMs, the warps per scheduler and the block slots of an SM.
+Its arguments are the policy, the number of SMs, the warps per scheduler, and the block slots of an SM and their warps.
 """
 
 
 def make_throttle(
-    policies: Sequence[Policy], sms: int, max_warps: int, slots: int, plugins: Sequence[Plugin]
+    policies: Sequence[Policy], sms: int, max_warps: int, slots: int, block_warps: int, plugins: Sequence[Plugin]
 ) -> Throttle:
-    """Return the throttle for `policies`: `sms` SMs have `slots` block slots and `max_warps` warps per scheduler."""
+    """Return the throttle for `policies`.
+
+    `sms` SMs have `slots` block slots of `block_warps` warps each, and at most `max_warps` warps per scheduler.
+    """
     policy = policy_of_kind(policies, "throttling")
     plugin = plugin_of_kind(plugins, "throttling")
     if plugin is not None:
         return PluginThrottle(plugin)
-    return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, max_warps, slots)
+    return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, max_warps, slots, block_warps)
 
 
 def make_admission(

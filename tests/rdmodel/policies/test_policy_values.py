@@ -17,6 +17,7 @@ from rdmodel.policies import (
     DWTCS,
     DYNCTA,
     MRPB,
+    OWL,
     PCAL,
     PD,
     PDP,
@@ -43,6 +44,7 @@ EXAMPLES = [
     DYNCTA(),
     LatencyLimit(),
     LazyCTA(),
+    OWL(),
     CCA(),
     BypassAll(),
     BypassOnStall(),
@@ -74,7 +76,7 @@ def test_a_policy_is_a_frozen_value_found_by_its_name(policy):
 
 def test_the_kinds_are_those_of_the_contract():
     kinds = {policy.name: policy.kind for policy in EXAMPLES}
-    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit", "lazy-cta", "cca"]
+    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit", "lazy-cta", "owl", "cca"]
     assert [name for name, kind in kinds.items() if kind == "throttling"] == throttling
     admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "pdp", "abyp", "apcm"]
     assert [name for name, kind in kinds.items() if kind == "admission"] == admission
@@ -92,6 +94,7 @@ def test_defaults_are_those_of_the_papers():
     assert LatencyLimit() == LatencyLimit(period=1000, high=4.0, low=2.0, lost=0.1, step=1)
     assert PDP() == PDP(period=10_000, most=256, every=8)
     assert LazyCTA() == LazyCTA(lcs=True, group=2, baws=False)
+    assert OWL() == OWL(group=8, locality=True, blp=True)
     assert CCA() == CCA(period=512, gain=0.0)
     assert APCM() == APCM(mode="both", tags=32, loads=16, most=15)
     mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
@@ -145,6 +148,10 @@ def test_defaults_are_those_of_the_papers():
         (LazyCTA, {"group": 0}, "group=0: must be at least 1"),
         (LazyCTA, {"group": None}, "group=None: must be a whole number"),
         (LazyCTA, {"baws": None}, "baws=None: must be True or False"),
+        (OWL, {"group": 0}, "group=0: must be at least 1"),
+        (OWL, {"group": 8.0}, "group=8.0: must be a whole number"),
+        (OWL, {"locality": 1}, "locality=1: must be True or False"),
+        (OWL, {"blp": "yes"}, "blp='yes': must be True or False"),
         (CCA, {"period": 0}, "period=0: must be at least 1"),
         (CCA, {"period": 2.5}, "period=2.5: must be a whole number"),
         (CCA, {"gain": -0.1}, "gain=-0.1: must be a finite number of at least 0"),
@@ -225,6 +232,7 @@ def test_infinitely_many_entries_are_no_limit():
         ("latency-limit:high=6,low=1.5", LatencyLimit(high=6, low=1.5)),
         ("pdp:most=64,every=2", PDP(most=64, every=2)),
         ("lazy-cta:lcs=false,group=4,baws=true", LazyCTA(lcs=False, group=4, baws=True)),
+        ("owl:group=16,locality=false,blp=false", OWL(group=16, locality=False, blp=False)),
         ("cca", CCA()),
         ("cca:period=500,gain=0.05", CCA(period=500, gain=0.05)),
         ("ccws:base=50,throttle=4,entries=32,ways=4", CCWS(base=50, throttle=4, entries=32, ways=4)),
@@ -266,6 +274,7 @@ def test_text_becomes_a_policy(text, policy):
         ("latency-limit:high=1.5", "policy 'latency-limit': low=2.0: must be at most high=1.5"),
         ("pdp:distance=8", "unknown option of policy 'pdp': 'distance'"),
         ("lazy-cta:lcs=1", "policy 'lazy-cta': lcs=1: must be True or False"),
+        ("owl:warps=8", "unknown option of policy 'owl': 'warps'"),
         ("ccws:entries=12", "policy 'ccws': entries=12: must be a multiple of ways=8"),
         ("abyp:threshold=16", "policy 'abyp': threshold=16: must be at most most=15"),
         ("apcm:mode=all", "policy 'apcm': unknown value for mode: 'all'"),

@@ -18,6 +18,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.policies import (
     DWTCS,
     MRPB,
+    OWL,
     PCAL,
     PD,
     SWL,
@@ -49,6 +50,8 @@ EVERY = (
     "latency-limit:period=50,high=1.2,low=1.1,lost=0",
     "lazy-cta",
     "lazy-cta:group=1,baws=true",
+    "owl:group=1",
+    "owl:group=2,locality=false",
     "cca:period=100",
     "bypass-all",
     "bypass-on-stall",
@@ -175,6 +178,7 @@ def test_numbers_beyond_all_cycles_and_warps_mean_no_limit():
     assert observed_books(DWTCS(period=huge, limit=huge)) == observed_books(StreamingBypass(period=huge))
     assert observed_books(MRPB(entries=huge)) == observed_books(MRPB(entries=None))
     assert observed_books(LazyCTA(group=1, lcs=False)) == observed_books()
+    assert observed_books(OWL(group=huge)) == observed_books(OWL(group=SMALL.max_warps))
 
 
 def observed_books(*policies: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from rdmodel.policies import (
     DWTCS,
     DYNCTA,
     MRPB,
+    OWL,
     PCAL,
     PD,
     PDP,
@@ -85,12 +86,14 @@ LATENCIES = st.builds(
 )
 DISTANCES = st.builds(PDP, period=st.integers(1, 120), most=st.sampled_from([1, 2, 8, 40]), every=st.integers(1, 3))
 GROUPS_OF_BLOCKS = st.builds(LazyCTA, lcs=st.booleans(), group=st.sampled_from([1, 2, 2, 3, 9]), baws=st.booleans())
+ORDERED_GROUPS = st.builds(OWL, group=st.sampled_from([1, 2, 3, 5, 99]), locality=st.booleans(), blp=st.booleans())
 GROUPS = st.builds(CCA, period=st.integers(1, 80), gain=st.sampled_from([0.0, 0.1, 0.5]))
 THROTTLING = st.one_of(
     SCORES,
     FEW_BLOCKS,
     LATENCIES,
     GROUPS_OF_BLOCKS,
+    ORDERED_GROUPS,
     GROUPS,
     st.builds(SWL, warps=st.integers(1, 5)),
     st.builds(
@@ -247,6 +250,16 @@ SCHEDULERS = st.sampled_from(get_args(CoreSched))
 @examples(160)
 @given(SEEDS, GROUPS_OF_BLOCKS, SCHEDULERS, st.integers(1, 3), st.integers(1, 6), st.integers(0, 2), MEMORIES)
 def test_groups_of_blocks_begin_and_issue_alike(seed, policy, sched, sms, slots, barriers, memory):
+    random = np.random.default_rng(seed)
+    core = {"sched": sched, "schedulers": int(random.integers(1, 3)), "alu_latency": int(random.choice([1, 1, 5]))}
+    mix = Mix(most=12, ops=MOSTLY_LOADS, needs=(0, 1, 1), gaps=(0, 0, 3, 12), barriers=barriers)
+    blocks = random_blocks(random, 6 * sms, 3, mix)
+    check(random, random_gpu(random, core=core), blocks, slots, policy, sms=sms, memory=memory)
+
+
+@examples(160)
+@given(SEEDS, ORDERED_GROUPS, SCHEDULERS, st.integers(1, 4), st.integers(1, 6), st.integers(0, 2), MEMORIES)
+def test_groups_of_blocks_go_first_alike(seed, policy, sched, sms, slots, barriers, memory):
     random = np.random.default_rng(seed)
     core = {"sched": sched, "schedulers": int(random.integers(1, 3)), "alu_latency": int(random.choice([1, 1, 5]))}
     mix = Mix(most=12, ops=MOSTLY_LOADS, needs=(0, 1, 1), gaps=(0, 0, 3, 12), barriers=barriers)
@@ -418,6 +431,7 @@ TEXTS = [
     "latency-limit:period=100,high=1.5,low=1.2,lost=0",
     "pdp:period=200,most=32,every=2",
     "lazy-cta",
+    "owl:group=2",
     "cca:period=100",
     "abyp:threshold=2",
     "apcm",
