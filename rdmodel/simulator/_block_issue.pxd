@@ -2,7 +2,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
-from rdmodel.simulator._issue cimport Scheduler
 from rdmodel.simulator._machine cimport Sm
 from rdmodel.simulator._scheduling cimport Scheduling
 
