@@ -25,6 +25,7 @@ for package, names in {
         "_network",
         "_sectored_network",
         "_partitioned_network",
+        "_hinting_network",
         "_loadstore",
         "_plugins",
         "_admission",

@@ -19,6 +19,7 @@ _HOMES = {
     "rdmodel.policies.compiled": ("CompiledPolicy",),
     "rdmodel.policies.dwt_cs": ("DWTCS",),
     "rdmodel.policies.dyncta": ("DYNCTA",),
+    "rdmodel.policies.g_cache": ("GCache",),
     "rdmodel.policies.index": (
         "ADDRESS_BITS",
         "BXor",

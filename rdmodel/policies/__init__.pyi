@@ -8,6 +8,7 @@ from rdmodel.policies.ccws import CCWS as CCWS
 from rdmodel.policies.compiled import CompiledPolicy as CompiledPolicy
 from rdmodel.policies.dwt_cs import DWTCS as DWTCS
 from rdmodel.policies.dyncta import DYNCTA as DYNCTA
+from rdmodel.policies.g_cache import GCache as GCache
 from rdmodel.policies.index import ADDRESS_BITS as ADDRESS_BITS
 from rdmodel.policies.index import INDEX_FUNCTIONS as INDEX_FUNCTIONS
 from rdmodel.policies.index import KIND_CALL as KIND_CALL

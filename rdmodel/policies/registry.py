@@ -23,6 +23,7 @@ from rdmodel.policies.ccws import CCWS
 from rdmodel.policies.compiled import CompiledPolicy, compiled_policy, library_of
 from rdmodel.policies.dwt_cs import DWTCS
 from rdmodel.policies.dyncta import DYNCTA
+from rdmodel.policies.g_cache import GCache
 from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction
 from rdmodel.policies.latency_limit import LatencyLimit
 from rdmodel.policies.lazy_cta import LazyCTA
@@ -53,6 +54,7 @@ POLICIES: dict[str, type[Policy]] = {
         PDP,
         ABYP,
         APCM,
+        GCache,
         MRPB,
     )
 }

@@ -15,7 +15,7 @@ from rdmodel.simulator._clock cimport sm_cycle_of
 from rdmodel.simulator._distances cimport distances_init
 from rdmodel.simulator._inspection cimport Inspection
 from rdmodel.simulator._issue cimport Warp, warp_begin, warp_done, warp_make_room, warp_starved
-from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED, ADMIT_USED
+from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_COLD, ADMIT_UNPROTECTED, ADMIT_USED
 from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm, aligned_piece
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END, NEVER
 from rdmodel.simulator._network cimport REQUEST_BYTES as C_REQUEST_BYTES
@@ -148,7 +148,9 @@ cdef class Machine(Inspection):
             sm.distance = self.distance
         if self.max_distance > 0 and distances_init(&sm.distances, sets, self.sampled_every, self.max_distance) < 0:
             raise MemoryError
-        sm.cache.noted = self.plugged or self.admission in (ADMIT_UNPROTECTED, ADMIT_USED, ADMIT_BY_PATTERN)
+        sm.cache.noted = self.plugged or self.admission in (
+            ADMIT_UNPROTECTED, ADMIT_USED, ADMIT_BY_PATTERN, ADMIT_COLD,
+        )
         if self.admission == ADMIT_USED:
             sm.unused = <int64_t*> calloc(<size_t> self.counters, sizeof(int64_t))
             if sm.unused == NULL:

@@ -26,6 +26,10 @@ cdef enum:
     SENDER_AT = 34
     WRITER_AT = 32
 
+# In the id of a read of an L1, from its slice on: the SM has read the line before, according to its victim bit.
+cdef enum:
+    HINT = 0x4000000000000000
+
 # Outcomes of an access to a cache, and reasons for a stall in the order in which they are checked.
 cdef enum:
     HIT = 0
@@ -152,6 +156,9 @@ cdef struct Sm:
     int64_t* unused       # abyp's counters
     int64_t distance      # for which lines are protected
     Distances distances
+    bint hinted           # g-cache: the answer that fills a line has a hint
+    bint contended        # g-cache: hot lines stay
+    int64_t hints         # g-cache: for lines without a way, in this period
     Congestion congestion
     int64_t* wake         # next cycle in which it can do something; points into `Network.wakes`
     SmCounters n

@@ -22,6 +22,7 @@ from rdmodel.policies import (
     SWL,
     BypassAll,
     BypassOnStall,
+    GCache,
     LatencyLimit,
     LazyCTA,
     Linear,
@@ -170,6 +171,7 @@ def random_policies(random):
         random_pdp(random),
         random_abyp(random),
         random_apcm(random),
+        random_g_cache(random),
     )
     reordering = MRPB(
         signature=pick("warp", "block", "warp-in-block"),
@@ -231,6 +233,12 @@ def random_apcm(random):
     tags, loads = random.choice([1, 2, 4, 32]), random.choice([1, 3, 16])
     mode = str(random.choice(["both", "both", "bypass", "protect"]))
     return APCM(mode=mode, tags=int(tags), loads=int(loads), most=int(random.choice([2, 3, 15])))
+
+
+def random_g_cache(random):
+    return GCache(
+        period=int(random.integers(20, 300)), sharers=int(random.integers(1, 4)), heat=int(random.choice([1, 2, 3, 7]))
+    )
 
 
 TIMINGS = {"tcl": 8, "trp": 6, "trc": 20, "tras": 15, "trcd": 8, "trrd": 6}

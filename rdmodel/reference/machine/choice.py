@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from rdmodel.gpu.config import CacheConfig
 from rdmodel.policies import (
     ABYP,
     APCM,
@@ -20,6 +22,7 @@ from rdmodel.policies import (
     SWL,
     BypassAll,
     BypassOnStall,
+    GCache,
     LatencyLimit,
     LazyCTA,
     Policy,
@@ -33,8 +36,10 @@ from rdmodel.reference.machine.apcm import AccessPatterns
 from rdmodel.reference.machine.cca import AdaptiveGroups
 from rdmodel.reference.machine.ccws import LostLocalityThrottle
 from rdmodel.reference.machine.dyncta import WaitingBlocks
+from rdmodel.reference.machine.g_cache import HotLines, VictimBits
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.l1 import L1, L1Failure
+from rdmodel.reference.machine.l2 import Slice
 from rdmodel.reference.machine.latency_limit import LatencyWarpLimit
 from rdmodel.reference.machine.lazy_cta import LazyBlocks
 from rdmodel.reference.machine.owl import GroupPriority
@@ -101,7 +106,20 @@ def make_admission(
         return LoadCounters(l1, stalls, policy)
     if isinstance(policy, APCM):
         return AccessPatterns(l1, stalls, policy, allocate_on_miss=allocate_on_miss)
+    if isinstance(policy, GCache):
+        return HotLines(l1, stalls, policy)
     return Admission(l1, stalls)
+
+
+def l1_config(l1: CacheConfig, policies: Sequence[Policy]) -> CacheConfig:
+    """Return the L1 of an SM under `policies`: with ``g-cache``, lines get their ways at their fills."""
+    return replace(l1, allocate="fill") if isinstance(policy_of_kind(policies, "admission"), GCache) else l1
+
+
+def make_victim_bits(policies: Sequence[Policy], slices: Sequence[Slice]) -> list[VictimBits]:
+    """Return the victim bits of the slices of the L2 under `policies`, or an empty list if no policy needs them."""
+    policy = policy_of_kind(policies, "admission")
+    return [VictimBits(policy, one) for one in slices] if isinstance(policy, GCache) else []
 
 
 def plugin_of_kind(plugins: Sequence[Plugin], kind: Kind) -> Plugin | None:

@@ -8,6 +8,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 import rdmodel as rd
+from rdmodel.common.checks import MAX_SMS
 from rdmodel.errors import ConfigError
 from rdmodel.policies import (
     ABYP,
@@ -25,6 +26,7 @@ from rdmodel.policies import (
     SWL,
     BypassAll,
     BypassOnStall,
+    GCache,
     LatencyLimit,
     LazyCTA,
     Policy,
@@ -53,6 +55,7 @@ EXAMPLES = [
     PDP(),
     ABYP(),
     APCM(),
+    GCache(),
     MRPB(),
 ]
 
@@ -78,7 +81,7 @@ def test_the_kinds_are_those_of_the_contract():
     kinds = {policy.name: policy.kind for policy in EXAMPLES}
     throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit", "lazy-cta", "owl", "cca"]
     assert [name for name, kind in kinds.items() if kind == "throttling"] == throttling
-    admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "pdp", "abyp", "apcm"]
+    admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "pdp", "abyp", "apcm", "g-cache"]
     assert [name for name, kind in kinds.items() if kind == "admission"] == admission
     assert [name for name, kind in kinds.items() if kind == "reordering"] == ["mrpb"]
 
@@ -96,6 +99,7 @@ def test_defaults_are_those_of_the_papers():
     assert LazyCTA() == LazyCTA(lcs=True, group=2, baws=False)
     assert OWL() == OWL(group=8, locality=True, blp=True)
     assert CCA() == CCA(period=512, gain=0.0)
+    assert GCache() == GCache(period=10_000, sharers=1, heat=3)
     assert APCM() == APCM(mode="both", tags=32, loads=16, most=15)
     mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
     assert MRPB() == mrpb
@@ -173,6 +177,13 @@ def test_defaults_are_those_of_the_papers():
         (ABYP, {"threshold": 0}, "threshold=0: must be at least 1"),
         (ABYP, {"threshold": 16}, "threshold=16: must be at most most=15"),
         (ABYP, {"most": 7}, "threshold=8: must be at most most=7"),
+        (GCache, {"period": 0}, "period=0: must be at least 1"),
+        (GCache, {"period": 1e4}, "period=10000.0: must be a whole number"),
+        (GCache, {"sharers": 0}, "sharers=0: must be at least 1"),
+        (GCache, {"sharers": MAX_SMS + 1}, f"sharers={MAX_SMS + 1}: must be at most {MAX_SMS}"),
+        (GCache, {"heat": 0}, "heat=0: must be at least 1"),
+        (GCache, {"heat": True}, "heat=True: must be a whole number"),
+        (GCache, {"heat": 65_537}, "heat=65537: must be at most 65536"),
         (APCM, {"mode": "bypassing"}, "unknown value for mode: 'bypassing'; did you mean 'bypass'"),
         (APCM, {"mode": None}, "unknown value for mode: 'None'"),
         (APCM, {"tags": 0}, "tags=0: must be at least 1"),
@@ -237,6 +248,8 @@ def test_infinitely_many_entries_are_no_limit():
         ("cca:period=500,gain=0.05", CCA(period=500, gain=0.05)),
         ("ccws:base=50,throttle=4,entries=32,ways=4", CCWS(base=50, throttle=4, entries=32, ways=4)),
         ("abyp:entries=64,most=3,threshold=2", ABYP(entries=64, most=3, threshold=2)),
+        ("g-cache", GCache()),
+        ("g-cache:heat=7,period=500,sharers=2", GCache(period=500, sharers=2, heat=7)),
         ("apcm", APCM()),
         ("apcm:mode=protect,tags=64,loads=8", APCM(mode="protect", tags=64, loads=8)),
         (
@@ -277,6 +290,8 @@ def test_text_becomes_a_policy(text, policy):
         ("owl:warps=8", "unknown option of policy 'owl': 'warps'"),
         ("ccws:entries=12", "policy 'ccws': entries=12: must be a multiple of ways=8"),
         ("abyp:threshold=16", "policy 'abyp': threshold=16: must be at most most=15"),
+        ("g-cache:hot=3", "unknown option of policy 'g-cache': 'hot'"),
+        ("g-cache:heat=none", "policy 'g-cache': heat=None: must be a whole number"),
         ("apcm:mode=all", "policy 'apcm': unknown value for mode: 'all'"),
         ("apcm:entries=8", "unknown option of policy 'apcm': 'entries'"),
         ("streaming-bypass:caches=l3", "policy 'streaming-bypass': unknown value for caches: 'l3'"),

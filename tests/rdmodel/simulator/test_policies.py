@@ -60,6 +60,7 @@ EVERY = (
     "streaming-bypass:period=100,threshold=0.3,caches=l2",
     "pd:distance=6",
     "pdp:period=60,most=16,every=1",
+    "g-cache:period=300",
     "abyp:threshold=2",
     "apcm",
     *(f"mrpb:signature={s},drain={d}" for s in ("warp", "block") for d in ("longest", "greedy-round-robin")),

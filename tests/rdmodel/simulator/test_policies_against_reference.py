@@ -31,6 +31,7 @@ from rdmodel.policies import (
     SWL,
     BypassAll,
     BypassOnStall,
+    GCache,
     LatencyLimit,
     LazyCTA,
     Linear,
@@ -84,6 +85,7 @@ LATENCIES = st.builds(
     st.sampled_from([0.0, 0.0, 0.1, 0.4]),
     st.integers(1, 3),
 )
+HOT_LINES = st.builds(GCache, period=st.integers(5, 400), sharers=st.integers(1, 3), heat=st.sampled_from([1, 2, 3, 8]))
 DISTANCES = st.builds(PDP, period=st.integers(1, 120), most=st.sampled_from([1, 2, 8, 40]), every=st.integers(1, 3))
 GROUPS_OF_BLOCKS = st.builds(LazyCTA, lcs=st.booleans(), group=st.sampled_from([1, 2, 2, 3, 9]), baws=st.booleans())
 ORDERED_GROUPS = st.builds(OWL, group=st.sampled_from([1, 2, 3, 5, 99]), locality=st.booleans(), blp=st.booleans())
@@ -123,6 +125,7 @@ ADMISSION = st.one_of(
     PATTERNS,
     st.builds(PD, distance=st.integers(1, 16)),
     DISTANCES,
+    HOT_LINES,
 )
 BUFFERS = st.builds(
     MRPB,
@@ -344,6 +347,17 @@ def test_distances_follow_sampled_reuses_alike(allocate, seed, policy, ways, sms
 
 
 @pytest.mark.parametrize("allocate", ["miss", "fill"])
+@examples(50)
+@given(SEEDS, HOT_LINES, st.integers(1, 4), st.integers(1, 4), st.sampled_from([None, None, None, 9]))
+def test_lines_that_an_l1_has_lost_stay_alike(allocate, seed, policy, ways, sms, memory):
+    random = np.random.default_rng(seed)
+    l1 = {"allocate": allocate, "ways": ways, "sets": 2, "mshrs": 4}
+    gpu = random_gpu(random, l1=l1, l2={"ways": 4, "size": 4 * 128 * int(random.choice([1, 8]))})
+    mix = Mix(most=40, widest=3, pool=tuple(range(14)), ops=MOSTLY_LOADS, local=0.4, empty=0, needs=(0, 1))
+    check(random, gpu, random_blocks(random, 2 * sms, 3, mix), 2, policy, sms=sms, memory=memory)
+
+
+@pytest.mark.parametrize("allocate", ["miss", "fill"])
 @examples(25)
 @given(SEEDS, PATTERNS, st.integers(1, 4), st.integers(1, 3), MEMORIES)
 def test_loads_are_told_apart_and_their_lines_protected_alike(allocate, seed, policy, ways, slots, memory):
@@ -433,6 +447,7 @@ TEXTS = [
     "lazy-cta",
     "owl:group=2",
     "cca:period=100",
+    "g-cache:period=500,heat=2",
     "abyp:threshold=2",
     "apcm",
     "mrpb",
