@@ -52,7 +52,7 @@ def add_contest(parser: Parser) -> None:
     add_suite(group)
     group.add_argument("--list", action="store_true", help="list all policies and combinations, one line each")
     add_jobs(group, "processes")
-    add_plot(group, "draw the relative IPC as a bar chart")
+    add_plot(group, "draw relative IPC and L1 hit rate")
     add_cache(parser)
 
 

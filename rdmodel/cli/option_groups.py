@@ -30,7 +30,7 @@ DEFINITIONS = ("hardware", "paper")
 Repeated from `rdmodel.comparison.compare`, because that module loads NumPy, which the help must not do.
 """
 
-SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang")
+SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang", "sensitive")
 """The names of `tracegen.kernel_library.suites`, repeated here for the same reason."""
 
 PLAIN_FORMATS = ("addresses", "csv", "lackey", "dinero")

@@ -17,6 +17,7 @@ from rdmodel.contests.contest import Contest, contest
 from rdmodel.contests.defaults import default_combinations
 from rdmodel.errors import ConfigError
 from rdmodel.plots import charts
+from rdmodel.plots.contest_figure import contest_figure
 from rdmodel.policies.combinations import combinations
 from rdmodel.trace import Trace
 
@@ -98,4 +99,4 @@ def _print(arguments: argparse.Namespace, result: Contest) -> None:
     else:
         print_text(text_contest.format_contest(result))
     if arguments.plot is not None:
-        charts.bars(result, arguments.plot)
+        contest_figure(result, arguments.plot)

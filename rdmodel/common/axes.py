@@ -67,17 +67,19 @@ def draw_groups(
     *,
     turned_from: int = 5,
     intervals: Mapping[str, Sequence[tuple[float, float] | None]] | None = None,
+    colours: Mapping[str, Any] | None = None,
 ) -> None:
     """Draw a group of bars for each name in `groups`, with one bar of each series; None leaves a gap.
 
     From `turned_from` groups on, their names stand upright. `intervals` has the ends of an interval for each bar, or
-    None for one that has none.
+    None for one that has none. `colours` has the colour of each series; by default, they are those of `series_colour`.
     """
     width = GROUP_WIDTH / max(1, len(series))
     for number, (name, heights) in enumerate(series.items()):
         drawn = [(at, height) for at, height in enumerate(heights) if height is not None]
         places = [at - GROUP_WIDTH / 2 + width * (number + 0.5) for at, _ in drawn]
-        ax.bar(places, [height for _, height in drawn], width=width, label=literal(name), color=series_colour(number))
+        colour = series_colour(number) if colours is None else colours[name]
+        ax.bar(places, [height for _, height in drawn], width=width, label=literal(name), color=colour)
         for place, (at, _) in zip(places, drawn, strict=True):
             if intervals is not None and (ends := intervals[name][at]) is not None:
                 ax.plot([place, place], ends, color="0.2", linewidth=0.8)

@@ -120,6 +120,22 @@ class Contest(Presented):
         ratios = [ratio for ratio, complete in pairs if complete and ratio is not None]
         return statistics.geometric_mean(ratios) if ratios else None
 
+    def hit_rate(self, name: str) -> tuple[float | None, ...]:
+        """Return for each kernel the share of its loads that the L1 answered, from 0 to 1.
+
+        It is the share of the load transactions that did not bypass the L1, times the share of their sectors that were
+        there or in flight. It is None where a run is missing, and for a kernel without loads. With variants, it is that
+        of the first.
+        """
+        self._check(name)
+        return tuple(_hit_share(runs.get(name)) for runs in self.simulations)
+
+    def mean_hit_rate(self, name: str) -> float | None:
+        """Return the arithmetic mean of `hit_rate` over the complete kernels with loads; None without any."""
+        pairs = zip(self.hit_rate(name), self.complete, strict=True)
+        rates = [rate for rate, complete in pairs if complete and rate is not None]
+        return statistics.fmean(rates) if rates else None
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the IPC under every combination, relative to no policies, and return the axes.
 
@@ -208,6 +224,12 @@ class Contest(Presented):
 
 def _ratio(ipc: float, base: float) -> float:
     return ipc / base if base else 1.0
+
+
+def _hit_share(run: Simulation | None) -> float | None:
+    if run is None or not run.transactions:
+        return None
+    return float((1 - run.miss_rate) * run.loads / run.transactions) if run.loads else 0.0
 
 
 def _mean(ratios: Sequence[float]) -> float | None:

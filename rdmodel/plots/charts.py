@@ -16,7 +16,6 @@ from rdmodel.errors import ConfigError
 
 if TYPE_CHECKING:
     from rdmodel.comparison.values import Comparison
-    from rdmodel.contests.contest import Contest
     from rdmodel.reuse.histogram import MissRatioCurve
 
 Point = tuple[float, float]
@@ -90,22 +89,6 @@ def scatter(comparisons: Iterable[Comparison], path: str | os.PathLike[str]) -> 
         axes.legend(frameon=False, loc="upper left")
 
 
-def bars(contest: Contest, path: str | os.PathLike[str]) -> None:
-    """Draw the IPC under every combination of policies, relative to no policies, into a file.
-
-    Every kernel has a group of bars. If several kernels are complete, a last group shows their geometric means. A
-    missing run leaves a gap. Equal contests give equal files.
-
-    Raises `ConfigError` if there is nothing to draw, and any error of `check_path`.
-    """
-    check_path(path)
-    groups = len(contest.kernels) + (sum(contest.complete) > 1)
-    inches = max(4.5, 1.5 + 0.09 * groups * (len(contest.names) + 1))
-    with figure(path, (inches, 3.5)) as axes:
-        contest.plot(axes)
-        axes.tick_params(axis="x", labelsize=7)
-
-
 def curve_figure(curve: MissRatioCurve, line: int, kernel: str, path: str | os.PathLike[str]) -> None:
     """Draw the miss-ratio curve of a kernel into a file, for lines of so many bytes.
 
@@ -141,11 +124,13 @@ def _label(axes: Any, labels: Sequence[tuple[str, Point]]) -> None:
 
 
 @contextmanager
-def figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5), panels: int = 1) -> Iterator[Any]:
+def figure(
+    path: str | os.PathLike[str], size: Point = (4.5, 4.5), panels: int = 1, *, stacked: bool = False
+) -> Iterator[Any]:
     """Yield the axes of a figure with a size in inches, then save it, with matplotlib's default style.
 
-    With several `panels` side by side, the axes are an array. A figure that cannot be saved leaves the old file as it
-    was and raises `ConfigError`.
+    With several `panels` side by side, or `stacked`, the axes are an array. A figure that cannot be saved leaves the
+    old file as it was and raises `ConfigError`.
     """
     matplotlib = load_matplotlib()
     from matplotlib.figure import Figure
@@ -156,7 +141,7 @@ def figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5), panels: int =
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "rdmodel"})
         drawn = Figure(figsize=size, dpi=150, layout="constrained")
-        yield drawn.subplots(1, panels)
+        yield drawn.subplots(panels, 1) if stacked else drawn.subplots(1, panels)
         # Matplotlib would leave a file open that it could not write.
         content = BytesIO()
         drawn.savefig(content, format=suffix[1:], metadata=METADATA_WITHOUT_TIME[suffix])

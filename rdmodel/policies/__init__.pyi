@@ -3,10 +3,12 @@ from rdmodel.policies.apcm import APCM as APCM
 from rdmodel.policies.base import Policy as Policy
 from rdmodel.policies.bypass_all import BypassAll as BypassAll
 from rdmodel.policies.bypass_on_stall import BypassOnStall as BypassOnStall
+from rdmodel.policies.cca import CCA as CCA
 from rdmodel.policies.ccws import CCWS as CCWS
 from rdmodel.policies.compiled import CompiledPolicy as CompiledPolicy
 from rdmodel.policies.dwt_cs import DWTCS as DWTCS
 from rdmodel.policies.dyncta import DYNCTA as DYNCTA
+from rdmodel.policies.g_cache import GCache as GCache
 from rdmodel.policies.index import ADDRESS_BITS as ADDRESS_BITS
 from rdmodel.policies.index import INDEX_FUNCTIONS as INDEX_FUNCTIONS
 from rdmodel.policies.index import KIND_CALL as KIND_CALL
@@ -31,7 +33,9 @@ from rdmodel.policies.index import largest_prime as largest_prime
 from rdmodel.policies.index_registry import find_index_function as find_index_function
 from rdmodel.policies.index_registry import index_function as index_function
 from rdmodel.policies.latency_limit import LatencyLimit as LatencyLimit
+from rdmodel.policies.lazy_cta import LazyCTA as LazyCTA
 from rdmodel.policies.mrpb import MRPB as MRPB
+from rdmodel.policies.owl import OWL as OWL
 from rdmodel.policies.pcal import PCAL as PCAL
 from rdmodel.policies.pd import PD as PD
 from rdmodel.policies.pdp import PDP as PDP

@@ -18,13 +18,17 @@ from rdmodel.policies.apcm import APCM
 from rdmodel.policies.base import Kind, Policy, Settings, check_described
 from rdmodel.policies.bypass_all import BypassAll
 from rdmodel.policies.bypass_on_stall import BypassOnStall
+from rdmodel.policies.cca import CCA
 from rdmodel.policies.ccws import CCWS
 from rdmodel.policies.compiled import CompiledPolicy, compiled_policy, library_of
 from rdmodel.policies.dwt_cs import DWTCS
 from rdmodel.policies.dyncta import DYNCTA
+from rdmodel.policies.g_cache import GCache
 from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction
 from rdmodel.policies.latency_limit import LatencyLimit
+from rdmodel.policies.lazy_cta import LazyCTA
 from rdmodel.policies.mrpb import MRPB
+from rdmodel.policies.owl import OWL
 from rdmodel.policies.pcal import PCAL
 from rdmodel.policies.pd import PD
 from rdmodel.policies.pdp import PDP
@@ -40,6 +44,9 @@ POLICIES: dict[str, type[Policy]] = {
         CCWS,
         DYNCTA,
         LatencyLimit,
+        LazyCTA,
+        OWL,
+        CCA,
         BypassAll,
         BypassOnStall,
         StreamingBypass,
@@ -47,6 +54,7 @@ POLICIES: dict[str, type[Policy]] = {
         PDP,
         ABYP,
         APCM,
+        GCache,
         MRPB,
     )
 }

@@ -23,6 +23,7 @@ cdef class Admission(Plugins):
     cdef int64_t counters, max_unused, unused_threshold     # abyp
     cdef int64_t pattern_loads, pattern_tags, max_accesses  # apcm
     cdef bint pattern_bypassing, pattern_protecting
+    cdef int64_t max_heat             # g-cache
     cdef bint scoring                 # lost lines raise the scores of warps (ccws)
     cdef int64_t score_base, score_throttle
     cdef bint limiting_by_latency     # lost lines, and the latency of the crossbar, limit the warps (latency-limit)
@@ -36,6 +37,8 @@ cdef class Admission(Plugins):
     cdef int _keep_tag(self, Sm* sm, int64_t load, int64_t id) noexcept nogil
     @cython.final
     cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil
+    @cython.final
+    cdef int _find_cold(self, Sm* sm, int64_t id, int64_t* victim) noexcept nogil
     @cython.final
     cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil
     @cython.final

@@ -12,8 +12,8 @@ from rdmodel.simulator._cache cimport (
 from rdmodel.simulator._distances cimport distances_best, distances_see
 from rdmodel.simulator._issue cimport Warp
 from rdmodel.simulator._loadstore cimport (
-    ADMIT_ALL, ADMIT_BY_PATTERN, ADMIT_BY_PLUGIN, ADMIT_NONE, ADMIT_UNLESS_CLOSED, ADMIT_UNPROTECTED, ADMIT_USED,
-    NO_WAY, PROTECTED, WAY,
+    ADMIT_ALL, ADMIT_BY_PATTERN, ADMIT_BY_PLUGIN, ADMIT_COLD, ADMIT_NONE, ADMIT_UNLESS_CLOSED, ADMIT_UNPROTECTED,
+    ADMIT_USED, NO_WAY, PROTECTED, WAY,
 )
 from rdmodel.simulator._machine cimport BYPASSED, FAIL_LINE, FAILED, MISS, NO_MEMORY, WRITE, Sm
 from rdmodel.simulator._network cimport C_GO, C_MEMORY
@@ -27,7 +27,7 @@ from rdmodel.structures._ring cimport Item, ring_push
 
 ADMISSION_RULES = {
     "all": ADMIT_ALL, "no-load": ADMIT_NONE, "unless-closed": ADMIT_UNLESS_CLOSED, "unprotected": ADMIT_UNPROTECTED,
-    "used": ADMIT_USED, "by-pattern": ADMIT_BY_PATTERN, "plugin": ADMIT_BY_PLUGIN,
+    "used": ADMIT_USED, "by-pattern": ADMIT_BY_PATTERN, "plugin": ADMIT_BY_PLUGIN, "cold": ADMIT_COLD,
 }
 STALL_RULES = {"none": STALL, "associativity": BYPASS_LINE, "all": BYPASS_ANY}
 
@@ -40,7 +40,7 @@ cdef class Admission(Plugins):
         double thrashing_mpki=INFINITY, int64_t distance=0, int64_t counters=0, int64_t max_unused=0,
         int64_t unused_threshold=0, int64_t loads=0, int64_t tags=0, int64_t max_accesses=0, bint bypassing=False,
         bint protecting=False, bint by_cache=False, bint since_allocation=False, table=0, options=(),
-        int64_t max_distance=0, int64_t sampled_every=0,
+        int64_t max_distance=0, int64_t sampled_every=0, int64_t sharers=0, int64_t heat=0,
     ):
         """Set the admission policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.admission = ADMISSION_RULES[rule]
@@ -61,6 +61,11 @@ cdef class Admission(Plugins):
         self.pattern_loads = loads
         self.pattern_tags = tags
         self.max_accesses = max_accesses
+        self.max_heat = heat
+        self._read_hints(sharers)
+        # Only its answer tells whether a line will stay.
+        self.fill = self.fill or self.hinting
+        self.elaborate = self.sectored or self.hinting
         self.pattern_bypassing = bypassing
         self.pattern_protecting = protecting
         self._plug(ADMITTING, table, options)
@@ -137,6 +142,8 @@ cdef class Admission(Plugins):
             n.uses += 1
             if self.admission == ADMIT_USED and n.mark != NONE and sm.unused[n.mark] > 0:
                 sm.unused[n.mark] -= 1
+            if self.admission == ADMIT_COLD and sm.cache.line[id].flags & (VALID | RESERVED):
+                n.heat = self.max_heat
         if self.admission == ADMIT_BY_PATTERN and pattern != NONE and not sm.patterns.over:
             patterns_see(
                 &sm.patterns, sm.cache.line[id].line, pattern, warp == sm.patterns.monitored, sm.load[load].served < 2,
@@ -150,6 +157,8 @@ cdef class Admission(Plugins):
         cdef int64_t k
         if self.plugged:
             self._tell_replaced(sm, id)
+        if self.admission == ADMIT_COLD:
+            sm.cache.note[id].heat = 0
         if self.admission == ADMIT_USED:
             n = &sm.cache.note[id]
             if n.mark != NONE and n.uses == 1:
@@ -209,10 +218,12 @@ cdef class Admission(Plugins):
                 return self._choose_way(sm, set, victim)
         if self.admission == ADMIT_BY_PATTERN or self.admission == ADMIT_UNPROTECTED:
             return self._find_unguarded(sm, set, victim)
+        if self.admission == ADMIT_COLD:
+            return self._find_cold(sm, id, victim)
         return WAY if cache_victim(&sm.cache, set, victim) else NO_WAY
 
     cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
-        """Find the least recently used line that is neither in flight nor protected, by APCM or PD."""
+        """Find the least recently used line that is neither in flight nor protected, by APCM, PD or G-Cache."""
         cdef int64_t id = sm.cache.set[set].oldest
         cdef bint protected = False
         victim[0] = NONE
@@ -227,8 +238,25 @@ cdef class Admission(Plugins):
             id = sm.cache.line[id].in_set.newer
         return PROTECTED if protected else NO_WAY
 
+    cdef int _find_cold(self, Sm* sm, int64_t id, int64_t* victim) noexcept nogil:
+        """G-Cache: find the cold line that line `id` replaces at its fill; where all are hot, they cool down."""
+        cdef int64_t set = sm.cache.line[id].set, other = sm.cache.set[set].oldest
+        cdef int way
+        if sm.hinted:
+            sm.contended = True
+            sm.hints += 1
+        way = self._find_unguarded(sm, set, victim)
+        sm.cache.note[id].heat = self.max_heat if sm.hinted and way == WAY else 0
+        if way == PROTECTED:
+            while other != NONE:
+                sm.cache.note[other].heat -= 1
+                other = sm.cache.line[other].in_set.newer
+        return way
+
     cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil:
         cdef const Note* n = &sm.cache.note[id]
+        if self.admission == ADMIT_COLD:
+            return sm.contended and n.heat > 0
         if self.admission == ADMIT_UNPROTECTED:
             if sm.cache.line[id].flags & RESERVED:
                 return False
@@ -244,7 +272,7 @@ cdef class Admission(Plugins):
         )
 
     cdef void _open_or_close(self) noexcept nogil:
-        """End a period of streaming bypass, or of PDP."""
+        """End a period of streaming bypass, of PDP or of G-Cache."""
         cdef int64_t i
         if self.closing_slices:
             for i in range(self.slices):
@@ -254,6 +282,9 @@ cdef class Admission(Plugins):
                 self._open_or_close_l1(&self.sm[i])
             elif self.admission == ADMIT_UNPROTECTED:
                 self._adjust_distance(&self.sm[i])
+            elif self.admission == ADMIT_COLD:
+                self.sm[i].contended = self.sm[i].hints > 0
+                self.sm[i].hints = 0
 
     cdef void _open_or_close_l1(self, Sm* sm) noexcept nogil:
         """Streaming bypass: close an L1 that missed too often in the period; open another."""

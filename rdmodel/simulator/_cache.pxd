@@ -41,6 +41,7 @@ cdef struct Note:
     int64_t owner         # apcm: the warp slot that protects it
     int64_t pc            # of the load that brought it; NONE: a store did
     uint64_t[2] data      # of plug-ins
+    int64_t heat          # g-cache: of a line with a way; 0: it is cold
 
 
 cdef inline void note_store(Note* n) noexcept nogil:
@@ -48,6 +49,7 @@ cdef inline void note_store(Note* n) noexcept nogil:
     n.uses = 0
     n.mark = n.pc = NONE
     n.data[0] = n.data[1] = 0
+    n.heat = 0
 
 
 cdef struct SectorMasks:
@@ -76,6 +78,8 @@ cdef struct Cache:
     int32_t* flight       # the MSHR of each sector in flight, 2^`sector_bits` for a line, if `flying`
     bint flying
     int64_t sector_bits
+    uint64_t* readers     # of each line, `reader_words` words with a victim bit for each group of SMs
+    int64_t reader_words
     int64_t known, capacity
     Recency* set          # lines that own a way, most recent first
     int64_t* accesses     # loads served in each set or, if `pooled`, in all; NULL unless a policy needs them
@@ -127,6 +131,8 @@ cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_
     c.note = NULL
     c.sector = NULL
     c.flight = NULL
+    c.readers = NULL
+    c.reader_words = 0
     c.known = c.capacity = 0
     recency_init(&c.shadow)
     c.set = <Recency*> malloc(<size_t> sets * sizeof(Recency))
@@ -142,6 +148,7 @@ cdef inline void cache_free(Cache* c) noexcept nogil:
     free(c.note)
     free(c.sector)
     free(c.flight)
+    free(c.readers)
     free(c.set)
     free(c.accesses)
     table_free(&c.table)
@@ -162,6 +169,8 @@ cdef inline int cache_make_room(Cache* c) noexcept nogil:
     if c.sectored and grow(<void**> &c.sector, capacity, sizeof(SectorMasks)) < 0:
         return -1
     if c.flying and grow(<void**> &c.flight, capacity << c.sector_bits, sizeof(int32_t)) < 0:
+        return -1
+    if c.reader_words and grow(<void**> &c.readers, capacity * c.reader_words, sizeof(uint64_t)) < 0:
         return -1
     if grow(<void**> &c.line, capacity, sizeof(CacheLine)) < 0:
         return -1
@@ -213,7 +222,7 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
             l.block = l.warp = NONE
             l.flags = 0
             if c.noted:
-                c.note[c.known] = Note(0, 0, NONE, NONE, NONE, [0, 0])
+                c.note[c.known] = Note(0, 0, NONE, NONE, NONE, [0, 0], 0)
             if c.sectored:
                 c.sector[c.known] = SectorMasks(0, 0, 0, 0, 0, 0)
             c.known += 1
@@ -223,6 +232,11 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
 cdef inline int64_t* cache_accesses(const Cache* c, int64_t set) noexcept nogil:
     # The counter of the loads that were served in a set, or in all.
     return c.accesses + (0 if c.pooled else set)
+
+
+cdef inline uint64_t* cache_readers(const Cache* c, int64_t id) noexcept nogil:
+    # The victim bits of a line, which mean nothing until it has got a way.
+    return c.readers + id * c.reader_words
 
 
 cdef inline void cache_touch(Cache* c, int64_t id) noexcept nogil:

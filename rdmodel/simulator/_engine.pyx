@@ -15,7 +15,7 @@ from rdmodel.simulator._clock cimport sm_cycle_of
 from rdmodel.simulator._distances cimport distances_init
 from rdmodel.simulator._inspection cimport Inspection
 from rdmodel.simulator._issue cimport Warp, warp_begin, warp_done, warp_make_room, warp_starved
-from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED, ADMIT_USED
+from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_COLD, ADMIT_UNPROTECTED, ADMIT_USED
 from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm, aligned_piece
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END, NEVER
 from rdmodel.simulator._network cimport REQUEST_BYTES as C_REQUEST_BYTES
@@ -148,7 +148,9 @@ cdef class Machine(Inspection):
             sm.distance = self.distance
         if self.max_distance > 0 and distances_init(&sm.distances, sets, self.sampled_every, self.max_distance) < 0:
             raise MemoryError
-        sm.cache.noted = self.plugged or self.admission in (ADMIT_UNPROTECTED, ADMIT_USED, ADMIT_BY_PATTERN)
+        sm.cache.noted = self.plugged or self.admission in (
+            ADMIT_UNPROTECTED, ADMIT_USED, ADMIT_BY_PATTERN, ADMIT_COLD,
+        )
         if self.admission == ADMIT_USED:
             sm.unused = <int64_t*> calloc(<size_t> self.counters, sizeof(int64_t))
             if sm.unused == NULL:
@@ -191,6 +193,7 @@ cdef class Machine(Inspection):
                 victims_begin(&m.victims, slot * self.block_warps + i)
             m.begun += 1
         m.slot[slot].block = block
+        self._note_block(sm, slot, block)
         m.n.blocks += 1
 
     def start_block(self, int64_t sm, int64_t slot):
@@ -365,7 +368,7 @@ cdef class Machine(Inspection):
             b = &self.sm[self.subject_sm].slot[self.subject]
             if b.occupied or b.closed:
                 continue
-            if not self.limits_blocks or self._takes_block(&self.sm[self.subject_sm]):
+            if not self.limits_blocks or self._takes_block(self.subject_sm):
                 return True
         return False
 
@@ -386,6 +389,8 @@ cdef class Machine(Inspection):
                 sm.wake[0] = min(sm.wake[0], self.now + 1)
                 self._end_warps(sm, slot)
             if b.alive == 0 and b.stores == 0:
+                if sm.monitored:
+                    self._end_monitoring(sm)
                 b.occupied = False
                 self.resident -= 1
                 self.any_wanted = True
@@ -407,7 +412,6 @@ cdef class Machine(Inspection):
 
     cdef int _sm_cycle(self, int64_t i, int64_t t) noexcept nogil:
         cdef Sm* sm = &self.sm[i]
-        cdef int64_t issued = sm.n.warp_instructions
         if self.attentive:
             self._attend(sm, t)
         while sm.responses.size > 0 and ring_first(&sm.responses).time <= t:
@@ -422,10 +426,8 @@ cdef class Machine(Inspection):
             return C_MEMORY
         while sm.resting.size > 0 and ring_first(&sm.resting).time <= t:
             self._end_rest(sm, ring_pop(&sm.resting).what)
-        if self._issue(i, t) < 0:
+        if (self._issue_by_blocks(i, t) if self.by_blocks else self._issue(i, t)) < 0:
             return C_MEMORY
-        if self.limits_blocks:
-            self._end_issue(sm, t, sm.n.warp_instructions > issued)
         if self._send(i, t) < 0:
             return C_MEMORY
         sm.wake[0] = self._sm_wake(sm, t)

@@ -1,10 +1,10 @@
 # `Inspection`: the invariants of the machine (docs/machine.md, `check=True`), and reports for errors.
 from libc.stdint cimport int64_t
 
+from rdmodel.simulator._block_issue cimport BlockIssue
 from rdmodel.simulator._machine cimport Sm
-from rdmodel.simulator._scheduling cimport Scheduling
 
 
-cdef class Inspection(Scheduling):
+cdef class Inspection(BlockIssue):
     cdef list _sm_violations(self, Sm* sm)
     cdef int64_t _incomplete_loads(self, Sm* sm)

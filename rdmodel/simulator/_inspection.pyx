@@ -1,19 +1,19 @@
 # See _inspection.pxd for the subject.
-"""Check and report the state of the compiled simulator: `Inspection`, on top of `Scheduling`."""
+"""Check and report the state of the compiled simulator: `Inspection`, on top of `BlockIssue`."""
 
 from libc.stdint cimport int64_t, uint64_t
 
+from rdmodel.simulator._block_issue cimport BlockIssue
 from rdmodel.simulator._cache cimport cache_violations
 from rdmodel.simulator._machine cimport FAILED, Slice, Sm
 from rdmodel.simulator._network cimport NEVER
-from rdmodel.simulator._scheduling cimport Scheduling
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport ring_first
 
 from rdmodel.simulator._network import FAIL_NAMES, SLICE_FAIL_NAMES
 
 
-cdef class Inspection(Scheduling):
+cdef class Inspection(BlockIssue):
     """Sentences about the state of the machine; nothing here changes it."""
 
     def violations(self):

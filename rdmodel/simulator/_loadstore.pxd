@@ -2,8 +2,8 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t
 
+from rdmodel.simulator._hinting_network cimport HintingNetwork
 from rdmodel.simulator._machine cimport WRITER_AT, BlockSlot, Entry, Sm
-from rdmodel.simulator._partitioned_network cimport PartitionedNetwork
 from rdmodel.structures._ring cimport Item
 
 # Admission rules.
@@ -15,6 +15,7 @@ cdef enum:
     ADMIT_USED = 4
     ADMIT_BY_PATTERN = 5
     ADMIT_BY_PLUGIN = 6
+    ADMIT_COLD = 7
 
 # Whether a set can give a way.
 cdef enum:
@@ -23,7 +24,7 @@ cdef enum:
     PROTECTED = 2             # all others are protected
 
 
-cdef class LoadStore(PartitionedNetwork):
+cdef class LoadStore(HintingNetwork):
     cdef int64_t slots, block_warps
     cdef bint any_check
     # Configuration: see rdmodel.gpu.config.

@@ -1,5 +1,5 @@
 # See _loadstore.pxd for the subject.
-"""Simulate load/store units and L1s: `LoadStore`, on top of `PartitionedNetwork`."""
+"""Simulate load/store units and L1s: `LoadStore`, on top of `HintingNetwork`."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
@@ -10,15 +10,15 @@ from rdmodel.simulator._cache cimport (
     cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, note_store,
     shadow_raise,
 )
+from rdmodel.simulator._hinting_network cimport HintingNetwork
 from rdmodel.simulator._issue cimport (
     AS_ACTIVE, FREELY, LOAD, STORE, WITH_ROOM, Scheduler, Warp, warp_complete, warp_done, warp_stand,
 )
 from rdmodel.simulator._machine cimport (
-    BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KIND_MASK, MISS, NO_MEMORY,
-    PENDING_HIT, READ, SECTORS_AT, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm,
+    BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, KIND_MASK, MISS,
+    NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL
-from rdmodel.simulator._partitioned_network cimport PartitionedNetwork
 from rdmodel.simulator._patterns cimport patterns_served
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
@@ -31,7 +31,7 @@ cdef enum:
 ROW_WIDTH = C_ROW_WIDTH
 
 
-cdef class LoadStore(PartitionedNetwork):
+cdef class LoadStore(HintingNetwork):
     """Loads and stores within an SM, from the load/store unit to the miss queue."""
 
     def _read_core(self, core, l1):
@@ -64,6 +64,9 @@ cdef class LoadStore(PartitionedNetwork):
         if item.what & KIND_MASK == WRITE:
             self._take_acknowledgement(sm, &sm.slot[(item.id >> WRITER_AT) - 1])
             return C_GO
+        if self.hinting:
+            sm.hinted = item.id & HINT != 0
+            item.id &= ~HINT
         if self.sectored:
             return self._fill_sectors(i, t, item)
         l = &sm.cache.line[item.id]

@@ -2,6 +2,7 @@
 # docs/machine.md defines the cycle; _engine.pyx runs it.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from rdmodel.simulator._allocation cimport Allocation
 from rdmodel.simulator._cache cimport Cache, Mshrs
 from rdmodel.simulator._congestion cimport Congestion
 from rdmodel.simulator._distances cimport Distances
@@ -24,6 +25,10 @@ cdef enum:
     SECTORS_AT = 2
     SENDER_AT = 34
     WRITER_AT = 32
+
+# In the id of a read of an L1, from its slice on: the SM has read the line before, according to its victim bit.
+cdef enum:
+    HINT = 0x4000000000000000
 
 # Outcomes of an access to a cache, and reasons for a stall in the order in which they are checked.
 cdef enum:
@@ -79,6 +84,8 @@ cdef struct BlockSlot:
     int64_t alive         # warps that have not ended
     int64_t waiting       # warps of these at the barrier
     int64_t stores        # that have not been acknowledged, if blocks wait for that
+    int64_t issued        # instructions, if warps issue by blocks
+    int64_t group         # number of its group of blocks, if schedulers choose groups
 
 
 cdef struct Buffer:
@@ -110,8 +117,10 @@ cdef struct Sm:
     Scheduler[4] scheduler
     int64_t first_scheduler   # issues first: the one after the last that filled the load/store unit
     int64_t limit         # active warps per scheduler; -1 = all
+    int64_t tokens        # of these, the oldest whose loads may bring lines, if some may not
     # Limits on blocks: the limit; and of this period, up to cycle `counted`, the cycles in which no warp issued.
     int64_t block_limit, counted, idle_cycles, waiting_cycles
+    bint monitored        # the end of its first block sets the limit
     bint check            # some warp may have ended, some barrier may open
     # The load/store unit: a ring of instructions. `stalled`: the first cannot go on since `since`.
     Entry* entry
@@ -141,11 +150,15 @@ cdef struct Sm:
     int64_t looked, not_found, instructions_at_closing
     bint closed
     Buffer buffer
+    Allocation allocation
     Victims victims
     Patterns patterns
     int64_t* unused       # abyp's counters
     int64_t distance      # for which lines are protected
     Distances distances
+    bint hinted           # g-cache: the answer that fills a line has a hint
+    bint contended        # g-cache: hot lines stay
+    int64_t hints         # g-cache: for lines without a way, in this period
     Congestion congestion
     int64_t* wake         # next cycle in which it can do something; points into `Network.wakes`
     SmCounters n

@@ -50,6 +50,9 @@ cdef class Network:
     cdef int64_t partitions, partition_latency
     cdef int64_t dirty_ways           # lines of a set that may be dirty; -1: all
     cdef bint store_acks              # slices acknowledge stores
+    cdef bint elaborate               # there are sectors or victim bits, so that `_handle_lines` is not enough
+    cdef bint hinting                 # slices have victim bits
+    cdef int64_t reader_words         # of the victim bits of a line
     cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost
     cdef int64_t* log
@@ -58,6 +61,9 @@ cdef class Network:
     cdef int64_t _hashed_slice(self, int64_t line) noexcept nogil
     cdef int _respond(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil
     cdef int _acknowledge(self, Slice* s, Item item, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _handle_lines(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
+    cdef int _handle_hinting(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil
     cdef int _take_answer(self, Slice* s, int64_t t, Item item) noexcept nogil

@@ -81,6 +81,7 @@ cdef class Network:
             s.cache.spread = self.spread
             s.cache.interleave = self.slices
             s.cache.sectored = self.sectored
+            s.cache.reader_words = self.reader_words
             s.wake = self.wakes + self.sms + i
             s.wake[0] = NEVER
             if channel_init(&s.channel, dram["banks"]) < 0:
@@ -101,6 +102,9 @@ cdef class Network:
         return self._answer(s, sm, id, line, sectors, t)
 
     cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+        return NO_MEMORY
+
+    cdef int _handle_hinting(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
         return NO_MEMORY
 
     cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil:
@@ -287,11 +291,14 @@ cdef class Network:
 
     cdef int _handle(self, Slice* s, Item item, int64_t t) noexcept nogil:
         cdef int64_t id
-        cdef int outcome
         if cache_intern(&s.cache, &item.line, 1, &id) < 0:
             return NO_MEMORY
-        if self.sectored:
-            return self._handle_sectors(s, id, item, t)
+        if self.elaborate:
+            return self._handle_hinting(s, id, item, t) if self.hinting else self._handle_sectors(s, id, item, t)
+        return self._handle_lines(s, id, item, t)
+
+    cdef inline int _handle_lines(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+        cdef int outcome
         if item.what & KIND_MASK == WRITE:
             return self._handle_write(s, id)
         outcome = self._read_slice(s, id, item, t)

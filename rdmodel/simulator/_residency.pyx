@@ -13,24 +13,50 @@ from rdmodel.structures._ring cimport Item, ring_at
 cdef class Residency(Reordering):
     """Blocks that an SM may have, and blocks whose warps may issue loads."""
 
-    def _read_residency(self, *, bint limited, int64_t idle, int64_t low, int64_t high):
+    def _read_residency(
+        self, *, bint limited, bint counting, int64_t idle, int64_t low, int64_t high, bint monitored, int64_t group,
+    ):
         """Set the policy that limits blocks: the settings of `rdmodel.policies`."""
         self.limits_blocks = limited
+        self.counts_cycles = counting
         self.max_idle = idle
         self.low_waiting = low
         self.high_waiting = high
+        self.monitors_blocks = monitored
+        self.block_group = min(group, self.slots)
 
     cdef void _begin_residency(self, Sm* sm) noexcept nogil:
-        """Set the first limit of an SM: half of its slots."""
-        sm.block_limit = max(self.slots // 2, 1)
+        """Set the first limit of an SM: all of its slots or, if the limit follows its cycles, half of them."""
+        sm.block_limit = max(self.slots // 2, 1) if self.counts_cycles else self.slots
         sm.counted = -1
+        sm.monitored = self.monitors_blocks
 
-    cdef bint _takes_block(self, const Sm* sm) noexcept nogil:
-        """Return whether a free slot of an SM may get a block."""
+    cdef bint _takes_block(self, int64_t i) noexcept nogil:
+        """Return whether a free slot of SM `i` may get the next block, which continues a group or begins one."""
         cdef int64_t slot, resident = 0
+        if self.next_block % self.block_group != 0:
+            return i == self.sm_of_last_block
         for slot in range(self.slots):
-            resident += sm.slot[slot].occupied
-        return resident < sm.block_limit
+            resident += self.sm[i].slot[slot].occupied
+        return resident + self.block_group <= self.sm[i].block_limit
+
+    cdef void _note_block(self, int64_t i, int64_t slot, int64_t block) noexcept nogil:
+        """Note that a block begins on SM `i`."""
+        self.next_block = block + 1
+        self.sm_of_last_block = i
+        self.sm[i].slot[slot].issued = 0
+
+    cdef void _end_monitoring(self, Sm* sm) noexcept nogil:
+        """LCS: limit the blocks of an SM, the first of which ends, by the instructions that all have issued."""
+        cdef int64_t slot, needed, groups, total = 0, most = 1
+        for slot in range(self.slots):
+            if sm.slot[slot].occupied:
+                total += sm.slot[slot].issued
+                most = max(most, sm.slot[slot].issued)
+        needed = (total + most - 1) // most
+        groups = (needed + self.block_group - 1) // self.block_group
+        sm.block_limit = min(groups * self.block_group, self.slots)
+        sm.monitored = False
 
     # ---- running blocks: the oldest ones, as many as the limit allows
 
@@ -57,7 +83,7 @@ cdef class Residency(Reordering):
 
     cdef void _attend(self, Sm* sm, int64_t t) noexcept nogil:
         """Let policies look at an SM before its cycle `t`."""
-        if self.limits_blocks:
+        if self.counts_cycles:
             self._count_cycles(sm, t - 1)
         if self.limiting_by_latency:
             self._time_answers(sm, t)

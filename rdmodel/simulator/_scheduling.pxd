@@ -7,10 +7,17 @@ from rdmodel.simulator._machine cimport Sm
 from rdmodel.simulator._period cimport Period
 from rdmodel.simulator._residency cimport Residency
 
+# Groups of blocks from which a scheduler issues; a warp of each may.
+cdef enum:
+    CHOOSE_ANY = 0           # groups do not matter
+    CHOOSE_FIRST = 1         # the first
+    CHOOSE_SAME = 2          # that of the last issue, else the first
+    CHOOSE_NEXT = 3          # that of the last issue, else the next, in a circle
+
 
 cdef class Scheduling(Residency):
     cdef int throttle
-    cdef int64_t tokens
+    cdef int64_t tokens               # as `limit`: warps per scheduler whose loads may bring lines
     cdef bint allocating_apart        # some warps may load and not allocate
     cdef public int64_t limit         # active warps per scheduler that sampling has found; -1 = none
     cdef int64_t known_limit          # the same from an earlier launch; -1 = none
@@ -20,16 +27,25 @@ cdef class Scheduling(Residency):
     cdef int64_t confirm, sample, streak, periods_left, round
     cdef double max_mpki
     cdef LatencyRule latency_rule     # latency-limit
+    cdef double gain                  # of a change that cca keeps
     # Scores (ccws).
     cdef int64_t victim_entries, victim_ways
     cdef int64_t* ranked              # scratch: the warps of an SM by rank
     cdef int64_t* starved             # (SM, warp) pairs whose next instruction is unknown
     cdef int64_t starved_size
     cdef bint any_wanted              # some slot may get a block
+    # Choice by blocks; `BlockIssue` makes it.
+    cdef bint by_blocks
+    cdef int choice                   # of a group of blocks, `CHOOSE_ANY` and so on
+    # Groups of an SM's blocks (owl); neighbouring SMs may begin with different ones.
+    cdef bint numbers_groups, groups_differ
+    cdef int64_t group_size, round_groups
 
     cdef void _end_sampling_period(self) noexcept nogil
     @cython.final
     cdef void _sample_limits(self) noexcept nogil
+    @cython.final
+    cdef void _search(self, Sm* sm) noexcept nogil
     @cython.final
     cdef void _decide(self, int64_t limit) noexcept nogil
     @cython.final

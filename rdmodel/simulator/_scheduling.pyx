@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 
 from rdmodel.plugins.policy cimport RDMODEL_LOAD, RDMODEL_WAIT
 from rdmodel.simulator._congestion cimport LatencyRule, congestion_limit
+from rdmodel.simulator._allocation cimport allocation_search
 from rdmodel.simulator._issue cimport (
     BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Scheduler, Warp, oldest_bits, pick_oldest, scheduler_pick,
     warp_advance, warp_remember, warp_starved,
@@ -32,6 +33,9 @@ cdef enum:
     THROTTLE_BY_PLUGIN = 5    # those that a compiled library of the user permits
     THROTTLE_BLOCKS = 6       # those of the oldest blocks
     THROTTLE_LATENCY = 7      # the oldest, as many as the latency of the crossbar allows
+    THROTTLE_LAZY = 8         # all, but there may be fewer blocks
+    THROTTLE_ADAPTIVE = 9     # as with tokens, in numbers that each SM searches for
+    THROTTLE_OWL = 10         # all, but those of some blocks go first
 
 cdef enum:
     WATCHING, SAMPLING, DECIDED
@@ -39,7 +43,8 @@ cdef enum:
 THROTTLE_RULES = {
     "all": THROTTLE_NONE, "oldest": THROTTLE_LIMIT, "tokens": THROTTLE_TOKENS, "sampled": THROTTLE_SAMPLED,
     "scored": THROTTLE_SCORED, "plugin": THROTTLE_BY_PLUGIN,
-    "blocks": THROTTLE_BLOCKS, "latency": THROTTLE_LATENCY,
+    "blocks": THROTTLE_BLOCKS, "latency": THROTTLE_LATENCY, "lazy": THROTTLE_LAZY,
+    "adaptive": THROTTLE_ADAPTIVE, "owl": THROTTLE_OWL,
 }
 
 
@@ -50,12 +55,14 @@ cdef class Scheduling(Residency):
         self, *, rule="all", int64_t limit=-1, int64_t tokens=0, int64_t period=-1, double mpki=0.0, int64_t confirm=0,
         int64_t sample=0, int64_t base=0, int64_t throttle=0, int64_t entries=0, int64_t ways=0, table=0,
         options=(), int64_t idle=0, int64_t low=0, int64_t high=0, double high_latency=0.0, double low_latency=0.0,
-        double lost_share=0.0, int64_t step=0,
+        double lost_share=0.0, int64_t step=0, bint lcs=False, int64_t group=1, bint baws=False, double gain=0.0,
+        int64_t group_warps=1, bint locality=False, bint blp=False,
     ):
         """Set the throttling policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.throttle = THROTTLE_RULES[rule]
         self.limit = limit
         self.tokens = tokens
+        self.gain = gain
         self.sampling_period = Period(period, period - 1)
         self.confirm = confirm
         self.sample = sample
@@ -73,10 +80,21 @@ cdef class Scheduling(Residency):
         self.limiting_by_latency = self.throttle == THROTTLE_LATENCY
         self.latency_rule = LatencyRule(high_latency, low_latency, lost_share, step)
         self._plug(THROTTLING, table, options)
-        self._read_residency(limited=self.throttle == THROTTLE_BLOCKS, idle=idle, low=low, high=high)
-        self.allocating_apart = self.throttle == THROTTLE_TOKENS or self.throttle == THROTTLE_BY_PLUGIN
+        self._read_residency(
+            limited=self.throttle in (THROTTLE_BLOCKS, THROTTLE_LAZY), counting=self.throttle == THROTTLE_BLOCKS,
+            idle=idle, low=low, high=high, monitored=lcs, group=group,
+        )
+        self.numbers_groups = self.throttle == THROTTLE_OWL
+        self.by_blocks = self.limits_blocks or self.numbers_groups
+        self.choice = CHOOSE_SAME if baws else CHOOSE_ANY
+        if self.numbers_groups:
+            self.choice = CHOOSE_FIRST if locality else CHOOSE_NEXT
+        self.groups_differ = blp
+        self.group_size = min((group_warps - 1) // self.block_warps + 1, self.slots)
+        self.round_groups = (self.slots - 1) // self.group_size + 1
+        self.allocating_apart = self.throttle in (THROTTLE_TOKENS, THROTTLE_BY_PLUGIN, THROTTLE_ADAPTIVE)
         self.admitting = self.admitting or self.scoring or self.allocating_apart or self.limiting_by_latency
-        self.attentive = self.limits_blocks or self.limiting_by_latency
+        self.attentive = self.counts_cycles or self.limiting_by_latency
         self.finding = self.admission >= ADMIT_UNPROTECTED or self.plugged
 
     def _allocate_scheduling(self):
@@ -89,6 +107,9 @@ cdef class Scheduling(Residency):
         for i in range(self.sms):
             sm = &self.sm[i]
             sm.limit = self._scheduler_places() if self.limiting_by_latency else self.limit
+            sm.tokens = self.tokens
+            if self.throttle == THROTTLE_ADAPTIVE:
+                sm.limit = sm.tokens = sm.allocation.loading = sm.allocation.cached = self._scheduler_places()
             self._begin_residency(sm)
             for k in range(self.schedulers):
                 sm.scheduler[k].last = sm.scheduler[k].last_age = -1
@@ -105,7 +126,7 @@ cdef class Scheduling(Residency):
     # ---- throttling by samples
 
     cdef void _end_sampling_period(self) noexcept nogil:
-        """End a period of dwt-cs, dyncta or latency-limit."""
+        """End a period of dwt-cs, dyncta, latency-limit or cca."""
         cdef int64_t i
         if self.throttle == THROTTLE_SAMPLED:
             self._sample_limits()
@@ -113,6 +134,8 @@ cdef class Scheduling(Residency):
         for i in range(self.sms):
             if self.limiting_by_latency:
                 self._adjust_warps(&self.sm[i])
+            elif self.throttle == THROTTLE_ADAPTIVE:
+                self._search(&self.sm[i])
             elif self._adjust_blocks(&self.sm[i]):
                 self._regroup(&self.sm[i])
                 self.any_wanted = True
@@ -152,6 +175,13 @@ cdef class Scheduling(Residency):
                     self._try_limits(1)
                 else:
                     self._decide(self.round * self.sms + best + 1)
+
+    cdef void _search(self, Sm* sm) noexcept nogil:
+        """CCA: end a period of an SM, and set the numbers of warps for the next one."""
+        self._end_period(sm)
+        allocation_search(&sm.allocation, sm.period_instructions, self.gain, self._scheduler_places())
+        sm.tokens = sm.allocation.cached
+        self._set_limit(sm, sm.allocation.loading)
 
     cdef void _decide(self, int64_t limit) noexcept nogil:
         cdef int64_t i
@@ -261,8 +291,8 @@ cdef class Scheduling(Residency):
                 return s.active
             s.active = oldest_bits(sm.warp, k, self.schedulers, places, sm.limit)
             s.allocating = s.active
-            if self.throttle == THROTTLE_TOKENS:
-                s.allocating = oldest_bits(sm.warp, k, self.schedulers, places, self.tokens)
+            if self.allocating_apart:
+                s.allocating = oldest_bits(sm.warp, k, self.schedulers, places, sm.tokens)
         return s.active
 
     cdef void _ask_permits(self, Sm* sm, int64_t k, int64_t places) noexcept nogil:

@@ -116,7 +116,9 @@ def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation:
     """Simulate a trace by both machines and compare them."""
     options = SimulationOptions(**given).resolve(gpu)
     blocks = instructions(trace, gpu, options.stores)[: options.blocks]
-    slots, warps = compute_occupancy(trace.launch, gpu).blocks, trace.launch.block_warps
+    # No SM has more slots than there are blocks.
+    slots = min(compute_occupancy(trace.launch, gpu).blocks, len(blocks))
+    warps = trace.launch.block_warps
     want = step_by_step(blocks, gpu, options, slots, warps)
     got = simulate(trace, gpu, **given)
     assert got.cycles == want.cycles

@@ -10,17 +10,21 @@ from rdmodel.gpu.served_loads import looks_into_l1, serves_all_loads
 from rdmodel.policies import (
     ABYP,
     APCM,
+    CCA,
     CCWS,
     DWTCS,
     DYNCTA,
     MRPB,
+    OWL,
     PCAL,
     PD,
     PDP,
     SWL,
     BypassAll,
     BypassOnStall,
+    GCache,
     LatencyLimit,
+    LazyCTA,
     Linear,
     PMod,
     StreamingBypass,
@@ -155,6 +159,9 @@ def random_policies(random):
         random_ccws(random),
         random_dyncta(random),
         random_latency_limit(random),
+        random_lazy_cta(random),
+        random_owl(random),
+        CCA(period=int(random.integers(10, 100)), gain=float(random.choice([0.0, 0.0, 0.1, 1.0]))),
     )
     admission = (
         BypassAll(),
@@ -164,6 +171,7 @@ def random_policies(random):
         random_pdp(random),
         random_abyp(random),
         random_apcm(random),
+        random_g_cache(random),
     )
     reordering = MRPB(
         signature=pick("warp", "block", "warp-in-block"),
@@ -206,6 +214,16 @@ def random_pdp(random):
     )
 
 
+def random_lazy_cta(random):
+    lcs, baws = (bool(random.integers(2)) for _ in range(2))
+    return LazyCTA(lcs=lcs, group=int(random.choice([1, 2, 2, 3, 9])), baws=baws)
+
+
+def random_owl(random):
+    locality, blp = (bool(random.integers(2)) for _ in range(2))
+    return OWL(group=int(random.choice([1, 2, 3, 5, 99])), locality=locality, blp=blp)
+
+
 def random_abyp(random):
     most = int(random.integers(1, 5))
     return ABYP(entries=int(random.choice([1, 2, 8])), most=most, threshold=int(random.integers(1, most + 1)))
@@ -215,6 +233,12 @@ def random_apcm(random):
     tags, loads = random.choice([1, 2, 4, 32]), random.choice([1, 3, 16])
     mode = str(random.choice(["both", "both", "bypass", "protect"]))
     return APCM(mode=mode, tags=int(tags), loads=int(loads), most=int(random.choice([2, 3, 15])))
+
+
+def random_g_cache(random):
+    return GCache(
+        period=int(random.integers(20, 300)), sharers=int(random.integers(1, 4)), heat=int(random.choice([1, 2, 3, 7]))
+    )
 
 
 TIMINGS = {"tcl": 8, "trp": 6, "trc": 20, "tras": 15, "trcd": 8, "trrd": 6}

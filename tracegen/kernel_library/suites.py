@@ -134,9 +134,19 @@ SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {
     "jia": select_kernels("2dconv 2mm 3dconv 3mm fdtd2d gemm atax bicg gesummv mvt syr2k syrk"),
     "koo": select_kernels("bfs kmeans iix wc color sssp spmv ss cc srad"),
     "wang": select_kernels("atax bicg mvt gesummv syrk syr2k kmeans bfs spmv iix"),
+    "sensitive": {
+        kernel: _NAIVE[kernel]
+        for kernel in (
+            *("spmv", "kmeans.row", "iix", "syrk", "gesummv"),
+            *("atax.1", "bicg.2", "mvt.1", "syr2k"),
+            *("bfs.1", "kmeans.invert", "wc", "color.1", "sssp"),
+        )
+    },
 }
 """Suites by name: sizes by kernel; other sizes keep their defaults.
 
-The last four contain the available kernels of studies of cache management, in the order of the study: Khairy et al.,
-table 2; Jia et al., section 2.4; Koo et al., table 1; Wang et al., table II.
+Four of the last five contain the available kernels of studies of cache management, in the order of the study: Khairy et
+al., table 2; Jia et al., section 2.4; Koo et al., table 1; Wang et al., table II. `sensitive` contains the kernels that
+these studies call sensitive to the size of the L1: thrashing ones (Khairy et al., table 2), those with intra-warp and
+cross-warp contention (Jia et al., section 5.2), and highly cache-sensitive ones (Koo et al., table 1).
 """

@@ -42,6 +42,9 @@ class Admission:
     def on_warp_begin(self, warp: Warp) -> None:
         """Handle the start of a warp that has an instruction (E3)."""
 
+    def on_hint(self) -> None:
+        """Handle the hint of the answer that fills a line next (S1)."""
+
     def on_issue(self, instruction: MachineInstruction) -> None:
         """Handle the issue of a memory instruction (S4)."""
 

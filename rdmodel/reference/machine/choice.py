@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from rdmodel.gpu.config import CacheConfig
 from rdmodel.policies import (
     ABYP,
     APCM,
+    CCA,
     CCWS,
     DWTCS,
     DYNCTA,
     MRPB,
+    OWL,
     PCAL,
     PD,
     PDP,
     SWL,
     BypassAll,
     BypassOnStall,
+    GCache,
     LatencyLimit,
+    LazyCTA,
     Policy,
     StreamingBypass,
     policy_of_kind,
@@ -27,11 +33,16 @@ from rdmodel.policies.base import Kind
 from rdmodel.reference.machine.abyp import LoadCounters
 from rdmodel.reference.machine.admission import Admission, BypassAllLoads, DistanceProtection, StreamingAdmission
 from rdmodel.reference.machine.apcm import AccessPatterns
+from rdmodel.reference.machine.cca import AdaptiveGroups
 from rdmodel.reference.machine.ccws import LostLocalityThrottle
 from rdmodel.reference.machine.dyncta import WaitingBlocks
+from rdmodel.reference.machine.g_cache import HotLines, VictimBits
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.l1 import L1, L1Failure
+from rdmodel.reference.machine.l2 import Slice
 from rdmodel.reference.machine.latency_limit import LatencyWarpLimit
+from rdmodel.reference.machine.lazy_cta import LazyBlocks
+from rdmodel.reference.machine.owl import GroupPriority
 from rdmodel.reference.machine.pdp import SampledDistanceProtection
 from rdmodel.reference.machine.plugin import Plugin, PluginAdmission, PluginThrottle, SmPlugins
 from rdmodel.reference.machine.throttling import SamplingThrottle, StaticWarpLimit, Throttle, TokenThrottle
@@ -43,29 +54,35 @@ STALL_FAILURES: dict[str, frozenset[L1Failure]] = {
 """Failures of an L1 access that each kind of stall in a policy's parameters stands for."""
 
 
-THROTTLES: dict[type[Policy], Callable[[Any, int, int, int], Throttle]] = {
-    SWL: lambda policy, sms, max_warps, slots: StaticWarpLimit(policy),
-    PCAL: lambda policy, sms, max_warps, slots: TokenThrottle(policy),
-    DWTCS: lambda policy, sms, max_warps, slots: SamplingThrottle(policy, sms, max_warps),
-    CCWS: lambda policy, sms, max_warps, slots: LostLocalityThrottle(policy, sms),
-    DYNCTA: lambda policy, sms, max_warps, slots: WaitingBlocks(policy, sms, slots),
-    LatencyLimit: lambda policy, sms, max_warps, slots: LatencyWarpLimit(policy, sms, max_warps),
+THROTTLES: dict[type[Policy], Callable[[Any, int, int, int, int], Throttle]] = {
+    SWL: lambda policy, sms, max_warps, slots, block_warps: StaticWarpLimit(policy),
+    PCAL: lambda policy, sms, max_warps, slots, block_warps: TokenThrottle(policy),
+    DWTCS: lambda policy, sms, max_warps, slots, block_warps: SamplingThrottle(policy, sms, max_warps),
+    CCWS: lambda policy, sms, max_warps, slots, block_warps: LostLocalityThrottle(policy, sms),
+    CCA: lambda policy, sms, max_warps, slots, block_warps: AdaptiveGroups(policy, sms, max_warps),
+    DYNCTA: lambda policy, sms, max_warps, slots, block_warps: WaitingBlocks(policy, sms, slots),
+    LatencyLimit: lambda policy, sms, max_warps, slots, block_warps: LatencyWarpLimit(policy, sms, max_warps),
+    LazyCTA: lambda policy, sms, max_warps, slots, block_warps: LazyBlocks(policy, sms, slots),
+    OWL: lambda policy, sms, max_warps, slots, block_warps: GroupPriority(policy, slots, block_warps),
 }
 """For each throttling policy, a function that makes its `Throttle`.
 
-Its arguments are the policy, the number of SMs, the warps per scheduler and the block slots of an SM.
+Its arguments are the policy, the number of SMs, the warps per scheduler, and the block slots of an SM and their warps.
 """
 
 
 def make_throttle(
-    policies: Sequence[Policy], sms: int, max_warps: int, slots: int, plugins: Sequence[Plugin]
+    policies: Sequence[Policy], sms: int, max_warps: int, slots: int, block_warps: int, plugins: Sequence[Plugin]
 ) -> Throttle:
-    """Return the throttle for `policies`: `sms` SMs have `slots` block slots and `max_warps` warps per scheduler."""
+    """Return the throttle for `policies`.
+
+    `sms` SMs have `slots` block slots of `block_warps` warps each, and at most `max_warps` warps per scheduler.
+    """
     policy = policy_of_kind(policies, "throttling")
     plugin = plugin_of_kind(plugins, "throttling")
     if plugin is not None:
         return PluginThrottle(plugin)
-    return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, max_warps, slots)
+    return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, max_warps, slots, block_warps)
 
 
 def make_admission(
@@ -89,7 +106,20 @@ def make_admission(
         return LoadCounters(l1, stalls, policy)
     if isinstance(policy, APCM):
         return AccessPatterns(l1, stalls, policy, allocate_on_miss=allocate_on_miss)
+    if isinstance(policy, GCache):
+        return HotLines(l1, stalls, policy)
     return Admission(l1, stalls)
+
+
+def l1_config(l1: CacheConfig, policies: Sequence[Policy]) -> CacheConfig:
+    """Return the L1 of an SM under `policies`: with ``g-cache``, lines get their ways at their fills."""
+    return replace(l1, allocate="fill") if isinstance(policy_of_kind(policies, "admission"), GCache) else l1
+
+
+def make_victim_bits(policies: Sequence[Policy], slices: Sequence[Slice]) -> list[VictimBits]:
+    """Return the victim bits of the slices of the L2 under `policies`, or an empty list if no policy needs them."""
+    policy = policy_of_kind(policies, "admission")
+    return [VictimBits(policy, one) for one in slices] if isinstance(policy, GCache) else []
 
 
 def plugin_of_kind(plugins: Sequence[Plugin], kind: Kind) -> Plugin | None:

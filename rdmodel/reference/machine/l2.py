@@ -68,6 +68,10 @@ class Slice:
         """Whether one more message may be sent; messages on their way count as well."""
         return len(self.input) < self._config.queue
 
+    def find(self, line: int) -> Way | None:
+        """Return the way that holds `line` or is reserved for it."""
+        return self._ways.find(self._set_of(line), line)
+
     def fill(self, line: int, sectors: int = 1) -> list[Reader]:
         """Make a line that came from DRAM valid, free its MSHR, and return its readers."""
         mshr = self._mshrs.pop(line)

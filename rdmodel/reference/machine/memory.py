@@ -8,7 +8,7 @@ from typing import Protocol
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.policies import Policy
-from rdmodel.reference.machine.choice import make_slice_gate
+from rdmodel.reference.machine.choice import make_slice_gate, make_victim_bits
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.crossbar import Crossbar
 from rdmodel.reference.machine.dram import Channel
@@ -94,6 +94,7 @@ class SharedMemory:
         self._domain = Domain(gpu.l2.clock, gpu.clock)
         self._channels = [Channel(number, gpu, log) for number in range(gpu.l2.slices)]
         self._slices: Sequence[Slice] = self._make_slices(gpu, policies)
+        self._victim_bits = make_victim_bits(policies, self._slices)
 
     def _make_slices(self, gpu: GPU, policies: Sequence[Policy]) -> Sequence[Slice]:
         if self._sectored:
@@ -147,9 +148,14 @@ class SharedMemory:
         if not queue or queue[0].time > now:
             return
         _, sm, message = queue[0]
+        bits = self._victim_bits[number] if self._victim_bits else None
+        if bits is not None:
+            message = bits.with_hint(sm, message)
         outcome = source.serve(sm, message)
         if outcome not in L2_OUTCOMES:
             return
+        if bits is not None:
+            bits.record(sm, message)
         masks = (message.sectors,) if self._sectored else ()
         self._log.record("slice", now, number, message.line, L2_OUTCOMES.index(outcome), *masks)
         if outcome == "hit":
@@ -183,7 +189,8 @@ class SharedMemory:
     def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
         size = self._answer_size(reader)
         arrival = self._crossbar.carry(self._crossbar.responses, number, reader.sm, size, now)
-        self._sms[reader.sm].responses.append(Response(arrival, line, reader.bypass, reader.sectors, sent=now))
+        response = Response(arrival, line, reader.bypass, reader.sectors, sent=now, hint=reader.hint)
+        self._sms[reader.sm].responses.append(response)
 
     def _answer_size(self, reader: Reader) -> int:
         return HEADER + reader.sectors.bit_count() * self._packet

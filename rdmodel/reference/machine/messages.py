@@ -33,7 +33,8 @@ class Message(NamedTuple):
 
     A read that bypasses the L1 carries its transaction in `bypass`. `sectors` is the mask of the sectors (with
     coalesced packets, of the 32-byte pieces) that are read or written, `full` of those that are written in full.
-    `block` is the block whose store it is; a read or a write-back has none.
+    `block` is the block whose store it is; a read or a write-back has none. With `hint`, the victim bit of the SM was
+    set when the slice served the read.
     """
 
     line: int
@@ -43,6 +44,7 @@ class Message(NamedTuple):
     full: int = 1
     away: int | None = None
     block: int | None = None
+    hint: bool = False
 
     def size(self, sector_size: int) -> int:
         """Return the bytes that travel: the header, and the sectors if it is a write."""
@@ -50,25 +52,27 @@ class Message(NamedTuple):
 
     def reader(self, sm: int) -> Reader:
         """Return the receiver of what a read asks for that SM `sm` or slice `away` has sent."""
-        return Reader(sm, self.bypass, self.sectors, self.away)
+        return Reader(sm, self.bypass, self.sectors, self.away, self.hint)
 
 
 class Reader(NamedTuple):
     """Receiver of a response with `sectors`: an SM, and there the L1 (None) or the transaction `bypass`.
 
-    Slice `away` of another partition receives it instead, unless that is None.
+    Slice `away` of another partition receives it instead, unless that is None. The response gets the `hint`.
     """
 
     sm: int
     bypass: Transaction | None
     sectors: int = 1
     away: int | None = None
+    hint: bool = False
 
 
 class Response(NamedTuple):
     """The `sectors` of a line that reach the SM in cycle `time`, for the L1 (None) or for the transaction `bypass`.
 
-    It was sent in cycle `sent`. With `block`, it is the acknowledgement of a store of that block instead.
+    It was sent in cycle `sent`. With `hint`, the victim bit of the SM was set. With `block`, it is the acknowledgement
+    of a store of that block instead.
     """
 
     time: int
@@ -77,6 +81,7 @@ class Response(NamedTuple):
     sectors: int = 1
     block: int | None = None
     sent: int = 0
+    hint: bool = False
 
 
 def aligned_piece(asked: int) -> int:

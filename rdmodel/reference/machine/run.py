@@ -75,7 +75,7 @@ class Machine:
         self._pending = deque(range(len(blocks)))
         max_warps = -(-slots * block_warps // gpu.core.schedulers)
         self._plugins = make_plugins(options.policies, gpu, options.sms, slots * block_warps)
-        self._throttle = make_throttle(options.policies, options.sms, max_warps, slots, self._plugins)
+        self._throttle = make_throttle(options.policies, options.sms, max_warps, slots, block_warps, self._plugins)
         self._sms = [
             SM(number, gpu, options, slots, block_warps, self._throttle, self._plugins, log)
             for number in range(options.sms)

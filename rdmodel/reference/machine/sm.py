@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import looks_into_l1
 from rdmodel.policies import MRPB, policy_of_kind
-from rdmodel.reference.machine.choice import make_admission
+from rdmodel.reference.machine.choice import l1_config, make_admission
 from rdmodel.reference.machine.instruction import MachineBlock, MachineInstruction, Owner
 from rdmodel.reference.machine.l1 import L1, L1_OUTCOMES, L1Failure, L1Outcome, is_served
 from rdmodel.reference.machine.ldst import LoadStoreUnit, QueuedInstruction
@@ -56,13 +56,14 @@ class SM:
         self.counts = zero_counters(SM_COUNTERS)
         self._sectored = has_sector_masks(gpu)
         self._sized = self._sectored or gpu.crossbar.packets == "coalesced"
+        cache = l1_config(gpu.l1, options.policies)
         if self._sectored:
-            self.l1: L1 = SectoredL1(gpu.l1, self.counts)
+            self.l1: L1 = SectoredL1(cache, self.counts)
         else:
-            self.l1 = L1(gpu.l1, self.counts, packet_bytes(gpu) if self._sized else None)
+            self.l1 = L1(cache, self.counts, packet_bytes(gpu) if self._sized else None)
         self.plugins = SmPlugins(number, self.l1, plugins)
         self.admission = make_admission(
-            self.l1, options.policies, plugins, self.plugins, allocate_on_miss=gpu.l1.allocate == "miss"
+            self.l1, options.policies, plugins, self.plugins, allocate_on_miss=cache.allocate == "miss"
         )
         self.responses: deque[Response] = deque()
         reordering = policy_of_kind(options.policies, "reordering")
@@ -75,7 +76,7 @@ class SM:
         self.residents: list[MachineResidentBlock | None] = [None] * slots
         self.last_end = -1
         self._core = core
-        self._l1_config = gpu.l1
+        self._l1_config = cache
         self._throttle = throttle
         self.l1.on_evict.append(lambda way: throttle.on_evict(number, way))
         self._log = log
@@ -110,7 +111,7 @@ class SM:
     def _fill(self, now: int) -> None:
         """S1: take the responses that have arrived."""
         while self.responses and self.responses[0].time <= now:
-            arrival, line, bypass, sectors, block, sent = self.responses.popleft()
+            arrival, line, bypass, sectors, block, sent, hint = self.responses.popleft()
             if block is not None:
                 self.counts["acknowledgements"] += 1
                 self.l1.unacknowledged[block] -= 1
@@ -122,6 +123,8 @@ class SM:
             self._log.record("fill", now, self.number, line, *self._masks(sectors))
             first = self.l1.first_waiting(line, sectors)
             self.plugins.claim(line, first.warp, first.instruction.pc, present=IN_FLIGHT)
+            if hint:
+                self.admission.on_hint()
             for transaction in self.admission.fill(line, sectors):
                 transaction.warp.receive(transaction.number)
 
@@ -192,8 +195,9 @@ class SM:
                 warp for warp in permits if warp.can_issue(now, room=room, may_load=permits[warp] != Permit.WAIT)
             ]
             if issuable:
-                warp = self._schedulers[scheduler].choose(issuable)
+                warp = self._throttle.choose(self.number, self._schedulers[scheduler], issuable)
                 self._issue_from(warp, permits[warp], now)
+                self._throttle.on_issue(self.number, warp)
         issued = self.counts["warp_instructions"] > issued_before
         self._throttle.after_issue(self.number, now, self._active(), issued=issued)
 

@@ -13,7 +13,7 @@ from rdmodel.policies import DWTCS, PCAL, SWL
 from rdmodel.reference.machine.gate import thrashes
 from rdmodel.reference.machine.messages import Transaction
 from rdmodel.reference.machine.record import Counters
-from rdmodel.reference.machine.warps import Warp
+from rdmodel.reference.machine.warps import Scheduler, Warp
 from rdmodel.reference.machine.ways import Way
 
 
@@ -42,6 +42,10 @@ class Throttle:
         """Return whether a free slot of an SM with `resident` blocks may get a block (E3)."""
         return True
 
+    def choose(self, sm: int, scheduler: Scheduler, issuable: list[Warp]) -> Warp:
+        """Return the warp of a scheduler that issues, one of `issuable`, which is not empty; the scheduler keeps it."""
+        return scheduler.choose(issuable)
+
     # Events, for policies that keep a history.
 
     def on_warp_begin(self, sm: int, warp: Warp) -> None:
@@ -67,6 +71,9 @@ class Throttle:
 
     def before_issue(self, sm: int, active: Sequence[Warp]) -> None:
         """Handle the start of phase S4, with the active warps of an SM."""
+
+    def on_issue(self, sm: int, warp: Warp) -> None:
+        """Handle the issue of an instruction of a warp (S4)."""
 
     def after_issue(self, sm: int, now: int, active: Sequence[Warp], *, issued: bool) -> None:
         """Handle the end of phase S4 of cycle `now`; `issued` says whether a warp of the SM issued in it."""

@@ -93,7 +93,7 @@ class Scheduler:
     """One of the `schedulers` of an SM, which chooses among its own warps.
 
     Its `slots` warp slots are every `schedulers`-th slot of the SM. Two-level scheduling divides them, in ascending
-    order, into groups of `fetch_group`.
+    order, into groups of `fetch_group`. The last issuer was in `last_slot`; -1: there is none.
     """
 
     def __init__(self, policy: CoreSched, schedulers: int, slots: int, fetch_group: int) -> None:
@@ -102,27 +102,31 @@ class Scheduler:
         self._fetch_group = fetch_group
         self._groups = -(-slots // fetch_group)
         self._group = 0
-        self._last_slot = -1
+        self.last_slot = -1
         self._last_age = -1
 
     def choose(self, issuable: list[Warp]) -> Warp:
         """Choose one of `issuable`, which is not empty, and remember it as the last issuer."""
         if self._policy == "lrr":
-            chosen = round_robin(issuable, self._last_slot)
+            chosen = round_robin(issuable, self.last_slot)
         elif self._policy == "two-level":
             chosen = self._two_level(issuable)
         else:
-            again = [warp for warp in issuable if (warp.slot, warp.age) == (self._last_slot, self._last_age)]
+            again = [warp for warp in issuable if (warp.slot, warp.age) == (self.last_slot, self._last_age)]
             chosen = again[0] if again and self._policy == "gto" else min(issuable, key=lambda warp: warp.age)
-        self._last_slot, self._last_age = chosen.slot, chosen.age
-        return chosen
+        return self.remember(chosen)
+
+    def remember(self, warp: Warp) -> Warp:
+        """Make a warp the last issuer, and return it."""
+        self.last_slot, self._last_age = warp.slot, warp.age
+        return warp
 
     def _two_level(self, issuable: list[Warp]) -> Warp:
         ahead = min((self._group_of(warp.slot) - self._group) % self._groups for warp in issuable)
         self._group = (self._group + ahead) % self._groups
         members = [warp for warp in issuable if self._group_of(warp.slot) == self._group]
-        last_is_member = self._last_slot >= 0 and self._group_of(self._last_slot) == self._group
-        return round_robin(members, self._last_slot if last_is_member else -1)
+        last_is_member = self.last_slot >= 0 and self._group_of(self.last_slot) == self._group
+        return round_robin(members, self.last_slot if last_is_member else -1)
 
     def _group_of(self, slot: int) -> int:
         return slot // self._schedulers // self._fetch_group

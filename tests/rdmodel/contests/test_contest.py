@@ -10,8 +10,6 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -23,12 +21,12 @@ import rdmodel as rd
 import tracegen
 from rdmodel.contests import contest as contest_module
 from rdmodel.errors import ConfigError, LaunchError, SimulationError, TraceError
-from rdmodel.plots import charts
 from rdmodel.policies import MRPB, PD, POLICIES, SWL, BypassAll, Fermi, PMod, Pric, StreamingBypass
 from rdmodel.policies.combinations import combinations
 from rdmodel.policies.registry import BASELINE, COMBINATIONS
 from tests.support.builders import make_gpu, make_trace
 from tests.support.comparisons import loads
+from tests.support.contests import hand_made
 from tests.support.paths import ROOT
 from tests.support.presets import FERMI
 from tests.support.ptx_texts import GATHER
@@ -40,21 +38,6 @@ ATAX = tracegen.kernel("atax.1", NX=64, NY=64, block=(32, 1, 1))
 BICG = tracegen.kernel("bicg.1", NX=64, NY=64, block=(32, 1, 1))
 NARROW = rd.presets.gpu("gtx470-16k").replace(max_block_threads=16)
 LINES = make_trace([[loads(1, 2, 1, 3)]], warps=1)
-
-
-@cache
-def base() -> rd.Simulation:
-    return rd.simulate(ATAX, gpu=FERMI)
-
-
-def hand_made(*rows: dict[str, int], names: tuple[str, ...] | None = None) -> rd.Contest:
-    """Return a contest in which every run has 1000 instructions and so many cycles; `names` counts runs to come."""
-    wanted = tuple(rd.combination(name) for name in names or rows[0])
-    simulations = tuple(
-        {name: replace(base(), kernel=f"k{number}", instructions=1000, cycles=n) for name, n in row.items()}
-        for number, row in enumerate(rows)
-    )
-    return rd.Contest(combinations=wanted, simulations=simulations)
 
 
 # ---- laws
@@ -450,41 +433,3 @@ def test_asking_about_a_combination_that_took_no_part_is_refused():
         result.relative_ipc("dp")
     with pytest.raises(ConfigError, match="'mrpb' takes no part in the contest; there are none, pd"):
         result.geometric_mean("mrpb")
-
-
-# ---- bars
-
-
-def draw(tmp_path, result: rd.Contest) -> str:
-    pytest.importorskip("matplotlib")
-    charts.bars(result, tmp_path / "a.svg")
-    return (tmp_path / "a.svg").read_text()
-
-
-def bars_of(svg: str) -> list[float]:
-    """Return the heights of the bars, as shares of the highest; the clipped rectangles of a figure are its bars."""
-    found = re.findall(r'<path d="M [\d.]+ ([\d.]+) \nL [\d.]+ \1 \nL [\d.]+ ([\d.]+) [^"]*" clip-path', svg)
-    heights = np.array([float(foot) - float(head) for foot, head in found])
-    return (heights / heights.max()).tolist()
-
-
-def test_bars_are_grouped_by_kernel_and_have_the_means_at_the_end(tmp_path):
-    result = hand_made({"none": 100, "pd": 50, "mrpb": 200}, {"none": 100, "pd": 50, "mrpb": 50})
-    svg = draw(tmp_path, result)
-    for word in ("k0", "k1", "geometric mean", "pd", "mrpb", "IPC relative to none"):
-        assert f">{word}</text>" in svg
-    assert ">none</text>" not in svg
-    assert bars_of(svg) == pytest.approx([1, 1, 1, 0.25, 1, 0.5], abs=1e-3)
-    assert draw(tmp_path, result) == svg
-
-
-def test_one_kernel_has_no_means_and_a_missing_run_leaves_a_gap(tmp_path):
-    svg = draw(tmp_path, hand_made({"none": 100, "pd": 50, "mrpb": 200}, {"none": 100, "mrpb": 50}))
-    assert "geometric mean" not in svg
-    assert bars_of(svg) == pytest.approx([1, 0.25, 1], abs=1e-3)
-
-
-@pytest.mark.parametrize("rows", [[{"none": 100}], [{"pd": 100}]])
-def test_bars_of_nothing_are_refused(tmp_path, rows):
-    with pytest.raises(ConfigError, match="Contest: there is nothing to draw"):
-        draw(tmp_path, hand_made(*rows, names=("none", *(name for name in rows[0] if name != "none"))))

@@ -8,14 +8,17 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 import rdmodel as rd
+from rdmodel.common.checks import MAX_SMS
 from rdmodel.errors import ConfigError
 from rdmodel.policies import (
     ABYP,
     APCM,
+    CCA,
     CCWS,
     DWTCS,
     DYNCTA,
     MRPB,
+    OWL,
     PCAL,
     PD,
     PDP,
@@ -23,7 +26,9 @@ from rdmodel.policies import (
     SWL,
     BypassAll,
     BypassOnStall,
+    GCache,
     LatencyLimit,
+    LazyCTA,
     Policy,
     Pric,
     StreamingBypass,
@@ -40,6 +45,9 @@ EXAMPLES = [
     CCWS(),
     DYNCTA(),
     LatencyLimit(),
+    LazyCTA(),
+    OWL(),
+    CCA(),
     BypassAll(),
     BypassOnStall(),
     StreamingBypass(),
@@ -47,6 +55,7 @@ EXAMPLES = [
     PDP(),
     ABYP(),
     APCM(),
+    GCache(),
     MRPB(),
 ]
 
@@ -70,9 +79,9 @@ def test_a_policy_is_a_frozen_value_found_by_its_name(policy):
 
 def test_the_kinds_are_those_of_the_contract():
     kinds = {policy.name: policy.kind for policy in EXAMPLES}
-    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit"]
+    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit", "lazy-cta", "owl", "cca"]
     assert [name for name, kind in kinds.items() if kind == "throttling"] == throttling
-    admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "pdp", "abyp", "apcm"]
+    admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "pdp", "abyp", "apcm", "g-cache"]
     assert [name for name, kind in kinds.items() if kind == "admission"] == admission
     assert [name for name, kind in kinds.items() if kind == "reordering"] == ["mrpb"]
 
@@ -87,6 +96,10 @@ def test_defaults_are_those_of_the_papers():
     assert DYNCTA() == DYNCTA(period=2048, idle=16, low=128, high=384)
     assert LatencyLimit() == LatencyLimit(period=1000, high=4.0, low=2.0, lost=0.1, step=1)
     assert PDP() == PDP(period=10_000, most=256, every=8)
+    assert LazyCTA() == LazyCTA(lcs=True, group=2, baws=False)
+    assert OWL() == OWL(group=8, locality=True, blp=True)
+    assert CCA() == CCA(period=512, gain=0.0)
+    assert GCache() == GCache(period=10_000, sharers=1, heat=3)
     assert APCM() == APCM(mode="both", tags=32, loads=16, most=15)
     mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
     assert MRPB() == mrpb
@@ -135,6 +148,18 @@ def test_defaults_are_those_of_the_papers():
         (PDP, {"most": 0}, "most=0: must be at least 1"),
         (PDP, {"most": 4097}, "most=4097: must be at most 4096"),
         (PDP, {"every": 0}, "every=0: must be at least 1"),
+        (LazyCTA, {"lcs": 1}, "lcs=1: must be True or False"),
+        (LazyCTA, {"group": 0}, "group=0: must be at least 1"),
+        (LazyCTA, {"group": None}, "group=None: must be a whole number"),
+        (LazyCTA, {"baws": None}, "baws=None: must be True or False"),
+        (OWL, {"group": 0}, "group=0: must be at least 1"),
+        (OWL, {"group": 8.0}, "group=8.0: must be a whole number"),
+        (OWL, {"locality": 1}, "locality=1: must be True or False"),
+        (OWL, {"blp": "yes"}, "blp='yes': must be True or False"),
+        (CCA, {"period": 0}, "period=0: must be at least 1"),
+        (CCA, {"period": 2.5}, "period=2.5: must be a whole number"),
+        (CCA, {"gain": -0.1}, "gain=-0.1: must be a finite number of at least 0"),
+        (CCA, {"gain": "much"}, "gain='much': must be a finite number of at least 0"),
         (CCWS, {"base": 0}, "base=0: must be at least 1"),
         (CCWS, {"base": 1.5}, "base=1.5: must be a whole number"),
         (CCWS, {"base": 65_537}, "base=65537: must be at most 65536"),
@@ -152,6 +177,13 @@ def test_defaults_are_those_of_the_papers():
         (ABYP, {"threshold": 0}, "threshold=0: must be at least 1"),
         (ABYP, {"threshold": 16}, "threshold=16: must be at most most=15"),
         (ABYP, {"most": 7}, "threshold=8: must be at most most=7"),
+        (GCache, {"period": 0}, "period=0: must be at least 1"),
+        (GCache, {"period": 1e4}, "period=10000.0: must be a whole number"),
+        (GCache, {"sharers": 0}, "sharers=0: must be at least 1"),
+        (GCache, {"sharers": MAX_SMS + 1}, f"sharers={MAX_SMS + 1}: must be at most {MAX_SMS}"),
+        (GCache, {"heat": 0}, "heat=0: must be at least 1"),
+        (GCache, {"heat": True}, "heat=True: must be a whole number"),
+        (GCache, {"heat": 65_537}, "heat=65537: must be at most 65536"),
         (APCM, {"mode": "bypassing"}, "unknown value for mode: 'bypassing'; did you mean 'bypass'"),
         (APCM, {"mode": None}, "unknown value for mode: 'None'"),
         (APCM, {"tags": 0}, "tags=0: must be at least 1"),
@@ -210,8 +242,14 @@ def test_infinitely_many_entries_are_no_limit():
         ("dyncta:idle=0,low=100,high=200", DYNCTA(idle=0, low=100, high=200)),
         ("latency-limit:high=6,low=1.5", LatencyLimit(high=6, low=1.5)),
         ("pdp:most=64,every=2", PDP(most=64, every=2)),
+        ("lazy-cta:lcs=false,group=4,baws=true", LazyCTA(lcs=False, group=4, baws=True)),
+        ("owl:group=16,locality=false,blp=false", OWL(group=16, locality=False, blp=False)),
+        ("cca", CCA()),
+        ("cca:period=500,gain=0.05", CCA(period=500, gain=0.05)),
         ("ccws:base=50,throttle=4,entries=32,ways=4", CCWS(base=50, throttle=4, entries=32, ways=4)),
         ("abyp:entries=64,most=3,threshold=2", ABYP(entries=64, most=3, threshold=2)),
+        ("g-cache", GCache()),
+        ("g-cache:heat=7,period=500,sharers=2", GCache(period=500, sharers=2, heat=7)),
         ("apcm", APCM()),
         ("apcm:mode=protect,tags=64,loads=8", APCM(mode="protect", tags=64, loads=8)),
         (
@@ -248,8 +286,12 @@ def test_text_becomes_a_policy(text, policy):
         ("dyncta:high=100", "policy 'dyncta': low=128: must be at most high=100"),
         ("latency-limit:high=1.5", "policy 'latency-limit': low=2.0: must be at most high=1.5"),
         ("pdp:distance=8", "unknown option of policy 'pdp': 'distance'"),
+        ("lazy-cta:lcs=1", "policy 'lazy-cta': lcs=1: must be True or False"),
+        ("owl:warps=8", "unknown option of policy 'owl': 'warps'"),
         ("ccws:entries=12", "policy 'ccws': entries=12: must be a multiple of ways=8"),
         ("abyp:threshold=16", "policy 'abyp': threshold=16: must be at most most=15"),
+        ("g-cache:hot=3", "unknown option of policy 'g-cache': 'hot'"),
+        ("g-cache:heat=none", "policy 'g-cache': heat=None: must be a whole number"),
         ("apcm:mode=all", "policy 'apcm': unknown value for mode: 'all'"),
         ("apcm:entries=8", "unknown option of policy 'apcm': 'entries'"),
         ("streaming-bypass:caches=l3", "policy 'streaming-bypass': unknown value for caches: 'l3'"),

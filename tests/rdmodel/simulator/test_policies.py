@@ -15,7 +15,19 @@ from hypothesis import strategies as st
 from rdmodel import simulate
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
-from rdmodel.policies import DWTCS, MRPB, PCAL, PD, SWL, BypassAll, BypassOnStall, StreamingBypass, parse_policy
+from rdmodel.policies import (
+    DWTCS,
+    MRPB,
+    OWL,
+    PCAL,
+    PD,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    LazyCTA,
+    StreamingBypass,
+    parse_policy,
+)
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.simulator.simulate import max_scheduler_warps
@@ -36,6 +48,11 @@ EVERY = (
     "ccws:base=20",
     "dyncta:period=100,low=10,high=40",
     "latency-limit:period=50,high=1.2,low=1.1,lost=0",
+    "lazy-cta",
+    "lazy-cta:group=1,baws=true",
+    "owl:group=1",
+    "owl:group=2,locality=false",
+    "cca:period=100",
     "bypass-all",
     "bypass-on-stall",
     "bypass-on-stall:on=all",
@@ -43,6 +60,7 @@ EVERY = (
     "streaming-bypass:period=100,threshold=0.3,caches=l2",
     "pd:distance=6",
     "pdp:period=60,most=16,every=1",
+    "g-cache:period=300",
     "abyp:threshold=2",
     "apcm",
     *(f"mrpb:signature={s},drain={d}" for s in ("warp", "block") for d in ("longest", "greedy-round-robin")),
@@ -160,6 +178,8 @@ def test_numbers_beyond_all_cycles_and_warps_mean_no_limit():
     assert observed_books(SWL(warps=huge)) == observed_books(PCAL(tokens=huge, extra=huge)) == observed_books()
     assert observed_books(DWTCS(period=huge, limit=huge)) == observed_books(StreamingBypass(period=huge))
     assert observed_books(MRPB(entries=huge)) == observed_books(MRPB(entries=None))
+    assert observed_books(LazyCTA(group=1, lcs=False)) == observed_books()
+    assert observed_books(OWL(group=huge)) == observed_books(OWL(group=SMALL.max_warps))
 
 
 def observed_books(*policies: Any) -> dict[str, Any]:

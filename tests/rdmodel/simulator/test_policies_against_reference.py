@@ -6,6 +6,8 @@ the public door. As in test_simulator_reference.py, hypothesis draws the structu
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,21 +15,25 @@ from hypothesis import strategies as st
 
 import tracegen
 from rdmodel import presets
-from rdmodel.gpu.config import GPU
+from rdmodel.gpu.config import GPU, CoreSched
 from rdmodel.policies import (
     ABYP,
     APCM,
+    CCA,
     CCWS,
     DWTCS,
     DYNCTA,
     MRPB,
+    OWL,
     PCAL,
     PD,
     PDP,
     SWL,
     BypassAll,
     BypassOnStall,
+    GCache,
     LatencyLimit,
+    LazyCTA,
     Linear,
     Policy,
     StreamingBypass,
@@ -79,11 +85,18 @@ LATENCIES = st.builds(
     st.sampled_from([0.0, 0.0, 0.1, 0.4]),
     st.integers(1, 3),
 )
+HOT_LINES = st.builds(GCache, period=st.integers(5, 400), sharers=st.integers(1, 3), heat=st.sampled_from([1, 2, 3, 8]))
 DISTANCES = st.builds(PDP, period=st.integers(1, 120), most=st.sampled_from([1, 2, 8, 40]), every=st.integers(1, 3))
+GROUPS_OF_BLOCKS = st.builds(LazyCTA, lcs=st.booleans(), group=st.sampled_from([1, 2, 2, 3, 9]), baws=st.booleans())
+ORDERED_GROUPS = st.builds(OWL, group=st.sampled_from([1, 2, 3, 5, 99]), locality=st.booleans(), blp=st.booleans())
+GROUPS = st.builds(CCA, period=st.integers(1, 80), gain=st.sampled_from([0.0, 0.1, 0.5]))
 THROTTLING = st.one_of(
     SCORES,
     FEW_BLOCKS,
     LATENCIES,
+    GROUPS_OF_BLOCKS,
+    ORDERED_GROUPS,
+    GROUPS,
     st.builds(SWL, warps=st.integers(1, 5)),
     st.builds(
         lambda tokens, extra: PCAL(tokens=tokens, extra=extra + (not tokens)), st.integers(0, 3), st.integers(0, 3)
@@ -112,6 +125,7 @@ ADMISSION = st.one_of(
     PATTERNS,
     st.builds(PD, distance=st.integers(1, 16)),
     DISTANCES,
+    HOT_LINES,
 )
 BUFFERS = st.builds(
     MRPB,
@@ -233,6 +247,39 @@ def test_warps_follow_the_latency_of_the_crossbar_alike(seed, policy, sms, warps
     check(random, gpu, random_blocks(random, 3 * sms, warps, mix), 2, policy, sms=sms, memory=memory)
 
 
+SCHEDULERS = st.sampled_from(get_args(CoreSched))
+
+
+@examples(160)
+@given(SEEDS, GROUPS_OF_BLOCKS, SCHEDULERS, st.integers(1, 3), st.integers(1, 6), st.integers(0, 2), MEMORIES)
+def test_groups_of_blocks_begin_and_issue_alike(seed, policy, sched, sms, slots, barriers, memory):
+    random = np.random.default_rng(seed)
+    core = {"sched": sched, "schedulers": int(random.integers(1, 3)), "alu_latency": int(random.choice([1, 1, 5]))}
+    mix = Mix(most=12, ops=MOSTLY_LOADS, needs=(0, 1, 1), gaps=(0, 0, 3, 12), barriers=barriers)
+    blocks = random_blocks(random, 6 * sms, 3, mix)
+    check(random, random_gpu(random, core=core), blocks, slots, policy, sms=sms, memory=memory)
+
+
+@examples(160)
+@given(SEEDS, ORDERED_GROUPS, SCHEDULERS, st.integers(1, 4), st.integers(1, 6), st.integers(0, 2), MEMORIES)
+def test_groups_of_blocks_go_first_alike(seed, policy, sched, sms, slots, barriers, memory):
+    random = np.random.default_rng(seed)
+    core = {"sched": sched, "schedulers": int(random.integers(1, 3)), "alu_latency": int(random.choice([1, 1, 5]))}
+    mix = Mix(most=12, ops=MOSTLY_LOADS, needs=(0, 1, 1), gaps=(0, 0, 3, 12), barriers=barriers)
+    blocks = random_blocks(random, 6 * sms, 3, mix)
+    check(random, random_gpu(random, core=core), blocks, slots, policy, sms=sms, memory=memory)
+
+
+@examples(60)
+@given(SEEDS, GROUPS, SHAPES, st.integers(1, 3), ALLOCATE, MEMORIES)
+def test_sms_search_for_the_same_groups_of_warps(seed, policy, shape, sms, allocate, memory):
+    random = np.random.default_rng(seed)
+    schedulers, slots, warps = shape
+    gpu = random_gpu(random, core={"schedulers": schedulers}, l1={"allocate": allocate})
+    mix = Mix(most=8, pool=tuple(range(30)), ops=MOSTLY_LOADS, needs=(0, 1, 3), gaps=(0, 0, 3))
+    check(random, gpu, random_blocks(random, (slots + 1) * sms, warps, mix), slots, policy, sms=sms, memory=memory)
+
+
 # ---- admission
 
 
@@ -297,6 +344,17 @@ def test_distances_follow_sampled_reuses_alike(allocate, seed, policy, ways, sms
     gpu = random_gpu(random, l1=l1)
     mix = Mix(most=40, widest=3, pool=tuple(range(14)), ops=MOSTLY_LOADS, local=0.4, empty=0, needs=(0, 1))
     check(random, gpu, random_blocks(random, 3 * sms, 3, mix), 2, policy, sms=sms, memory=memory)
+
+
+@pytest.mark.parametrize("allocate", ["miss", "fill"])
+@examples(50)
+@given(SEEDS, HOT_LINES, st.integers(1, 4), st.integers(1, 4), st.sampled_from([None, None, None, 9]))
+def test_lines_that_an_l1_has_lost_stay_alike(allocate, seed, policy, ways, sms, memory):
+    random = np.random.default_rng(seed)
+    l1 = {"allocate": allocate, "ways": ways, "sets": 2, "mshrs": 4}
+    gpu = random_gpu(random, l1=l1, l2={"ways": 4, "size": 4 * 128 * int(random.choice([1, 8]))})
+    mix = Mix(most=40, widest=3, pool=tuple(range(14)), ops=MOSTLY_LOADS, local=0.4, empty=0, needs=(0, 1))
+    check(random, gpu, random_blocks(random, 2 * sms, 3, mix), 2, policy, sms=sms, memory=memory)
 
 
 @pytest.mark.parametrize("allocate", ["miss", "fill"])
@@ -386,6 +444,10 @@ TEXTS = [
     "dyncta:period=200,low=20,high=60",
     "latency-limit:period=100,high=1.5,low=1.2,lost=0",
     "pdp:period=200,most=32,every=2",
+    "lazy-cta",
+    "owl:group=2",
+    "cca:period=100",
+    "g-cache:period=500,heat=2",
     "abyp:threshold=2",
     "apcm",
     "mrpb",

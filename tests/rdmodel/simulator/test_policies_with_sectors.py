@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import tracegen
 from rdmodel import presets, simulate
 from rdmodel.gpu.carveout import fit_to_launch
-from rdmodel.policies import ABYP, APCM, MRPB, PD, PDP, POLICIES, StreamingBypass
+from rdmodel.policies import ABYP, APCM, MRPB, PD, PDP, POLICIES, GCache, StreamingBypass
 from rdmodel.reference.machine import MachineInstruction
 from rdmodel.trace import Op
 from tests.support.builders import make_trace
@@ -60,6 +60,7 @@ PER_LINE = [
     PD(distance=1),
     PD(distance=9),
     PDP(period=50, most=30, every=1),
+    GCache(period=200, sharers=2),
     ABYP(entries=2, most=2, threshold=1),
     APCM(tags=4, loads=3, most=3),
     APCM(mode="protect", most=15),
@@ -73,6 +74,16 @@ def test_policies_that_look_at_lines_see_the_same_lines(policy, allocate, seed, 
     gpu = random_sectored_gpu(random, l1={**CACHED, "allocate": allocate, "ways": ways, "sets": 2, "mshrs": 4})
     mix = busy(gpu, most=30, pool=tuple(range(14)), pcs=4, exits=0.3)
     check(random, gpu, random_blocks(random, 3, 3, mix), 2, memory=memory, policies=(policy,))
+
+
+@examples(60)
+@given(MACHINES, SEEDS, st.integers(20, 300), st.integers(1, 3), st.integers(1, 4), st.integers(1, 5))
+def test_lines_with_sectors_that_an_l1_has_lost_stay_alike(draw, seed, period, sharers, ways, sms):
+    random = np.random.default_rng(seed)
+    gpu = draw(random, l1={**CACHED, "ways": ways, "sets": 2})
+    mix = busy(gpu, most=30, pool=tuple(range(int(random.integers(6, 20)))))
+    policy = GCache(period=period, sharers=sharers, heat=int(random.integers(1, 5)))
+    check(random, gpu, random_blocks(random, 2 * sms, 3, mix), 2, sms, policies=(policy,))
 
 
 @examples(36)

@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 import tracegen
 from rdmodel import presets
 from rdmodel.gpu.carveout import fit_to_launch
-from rdmodel.policies import CCWS, DWTCS, DYNCTA, PCAL, PDP, SWL, BypassAll, BypassOnStall, LatencyLimit
+from rdmodel.policies import (
+    CCA,
+    CCWS,
+    DWTCS,
+    DYNCTA,
+    OWL,
+    PCAL,
+    PDP,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    LatencyLimit,
+    LazyCTA,
+)
 from rdmodel.trace import Op
 from tests.support.engine_checks import (
     MEMORIES,
@@ -79,6 +92,11 @@ THROTTLING_AND_BYPASS = [
     (DYNCTA(period=40, idle=5, low=10, high=25),),
     (LatencyLimit(period=20, high=1.2, low=1.1, lost=0.0),),
     (PDP(period=30, most=12, every=2), LatencyLimit(period=20, high=1.5, low=1.0, lost=0.2, step=2)),
+    (LazyCTA(),),
+    (LazyCTA(group=1, baws=True),),
+    (OWL(group=2),),
+    (OWL(group=1, locality=False),),
+    (CCA(period=25),),
     (BypassAll(),),
     (BypassOnStall(on="associativity"),),
     (BypassOnStall(on="all"),),

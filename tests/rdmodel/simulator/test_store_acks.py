@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import simulate
-from rdmodel.policies import CCWS, DWTCS, DYNCTA, PCAL, SWL, BypassOnStall
+from rdmodel.policies import CCA, CCWS, DWTCS, DYNCTA, OWL, PCAL, SWL, BypassOnStall, LazyCTA
 from rdmodel.trace import Op
 from tests.support.builders import make_trace
 from tests.support.engine_checks import MEMORIES, SEEDS, check
@@ -57,6 +57,9 @@ def test_policies_decide_alike_while_blocks_wait_for_acknowledgements(seed, sms,
         DWTCS(period=40, mpki=1.0, confirm=1, sample=1),
         CCWS(),
         DYNCTA(period=40, idle=5, low=10, high=25),
+        LazyCTA(),
+        OWL(group=2),
+        CCA(period=25),
         PCAL(tokens=1),
         BypassOnStall(),
     ],

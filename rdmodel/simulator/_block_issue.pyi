@@ -1,0 +1,3 @@
+from rdmodel.simulator._scheduling import Scheduling
+
+class BlockIssue(Scheduling): ...

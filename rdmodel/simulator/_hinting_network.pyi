@@ -1,0 +1,3 @@
+from rdmodel.simulator._partitioned_network import PartitionedNetwork
+
+class HintingNetwork(PartitionedNetwork): ...
