@@ -32,6 +32,7 @@ for package, names in {
         "_sectored_loadstore",
         "_reorder",
         "_residency",
+        "_prediction",
         "_scheduling",
         "_block_issue",
         "_inspection",

@@ -17,6 +17,7 @@ _HOMES = {
     "rdmodel.policies.cca": ("CCA",),
     "rdmodel.policies.ccws": ("CCWS",),
     "rdmodel.policies.compiled": ("CompiledPolicy",),
+    "rdmodel.policies.daws": ("DAWS",),
     "rdmodel.policies.dwt_cs": ("DWTCS",),
     "rdmodel.policies.dyncta": ("DYNCTA",),
     "rdmodel.policies.g_cache": ("GCache",),

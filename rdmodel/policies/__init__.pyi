@@ -6,6 +6,7 @@ from rdmodel.policies.bypass_on_stall import BypassOnStall as BypassOnStall
 from rdmodel.policies.cca import CCA as CCA
 from rdmodel.policies.ccws import CCWS as CCWS
 from rdmodel.policies.compiled import CompiledPolicy as CompiledPolicy
+from rdmodel.policies.daws import DAWS as DAWS
 from rdmodel.policies.dwt_cs import DWTCS as DWTCS
 from rdmodel.policies.dyncta import DYNCTA as DYNCTA
 from rdmodel.policies.g_cache import GCache as GCache

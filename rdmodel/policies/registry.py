@@ -21,6 +21,7 @@ from rdmodel.policies.bypass_on_stall import BypassOnStall
 from rdmodel.policies.cca import CCA
 from rdmodel.policies.ccws import CCWS
 from rdmodel.policies.compiled import CompiledPolicy, compiled_policy, library_of
+from rdmodel.policies.daws import DAWS
 from rdmodel.policies.dwt_cs import DWTCS
 from rdmodel.policies.dyncta import DYNCTA
 from rdmodel.policies.g_cache import GCache
@@ -47,6 +48,7 @@ POLICIES: dict[str, type[Policy]] = {
         LazyCTA,
         OWL,
         CCA,
+        DAWS,
         BypassAll,
         BypassOnStall,
         StreamingBypass,

@@ -3,6 +3,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from rdmodel.simulator._footprints cimport FootprintRule
 from rdmodel.simulator._machine cimport Sm
 from rdmodel.simulator._period cimport Period
 from rdmodel.simulator._plugins cimport Plugins
@@ -26,6 +27,8 @@ cdef class Admission(Plugins):
     cdef int64_t max_heat             # g-cache
     cdef bint scoring                 # lost lines raise the scores of warps (ccws)
     cdef int64_t score_base, score_throttle
+    cdef bint predicting              # loads show what warps use again in loops (daws)
+    cdef FootprintRule footprint_rule
     cdef bint limiting_by_latency     # lost lines, and the latency of the crossbar, limit the warps (latency-limit)
 
     cdef void _end_patterns(self, Sm* sm, int64_t warp) noexcept nogil

@@ -10,6 +10,7 @@ from rdmodel.simulator._cache cimport (
     cache_touch, cache_victim,
 )
 from rdmodel.simulator._distances cimport distances_best, distances_see
+from rdmodel.simulator._footprints cimport footprints_see
 from rdmodel.simulator._issue cimport Warp
 from rdmodel.simulator._loadstore cimport (
     ADMIT_ALL, ADMIT_BY_PATTERN, ADMIT_BY_PLUGIN, ADMIT_COLD, ADMIT_NONE, ADMIT_UNLESS_CLOSED, ADMIT_UNPROTECTED,
@@ -108,6 +109,10 @@ cdef class Admission(Plugins):
             self._tell_loaded(sm, load, id, outcome, present)
         if self.scoring and absent:
             self._score(sm, load, id, t)
+        if self.predicting and sm.load[load].warp == sm.footprints.sampled:
+            footprints_see(
+                &sm.footprints, &self.footprint_rule, sm.load[load].pc, l.line, sm.load[load].number, sm.load[load].served
+            )
         if self.limiting_by_latency:
             sm.congestion.loads += 1
             sm.congestion.lost += absent and l.flags & LOST != 0

@@ -210,6 +210,8 @@ cdef class Machine(Inspection):
                 m.patterns.monitored = i
             if self.plugged and m.warp[i].alive:
                 self._tell_warp(m, i, True)
+            if self.predicting and m.warp[i].alive:
+                self._begin_prediction(m, i)
             self._stand(m, i)
         b.occupied = b.alive > 0
         self.resident += b.occupied
@@ -343,6 +345,8 @@ cdef class Machine(Inspection):
             if warp_starved(&self.sm[self.subject_sm].warp[self.subject]):
                 return C_CHUNK
             self.starved_size -= 1
+            if self.predicting:
+                self._follow(&self.sm[self.subject_sm], self.subject)
             self._stand(&self.sm[self.subject_sm], self.subject)
             self.sm[self.subject_sm].wake[0] = min(self.sm[self.subject_sm].wake[0], self.now + 1)
         if self.any_check:
@@ -407,6 +411,8 @@ cdef class Machine(Inspection):
                     self._end_patterns(sm, i)
                 if self.plugged:
                     self._tell_warp(sm, i, False)
+                if self.predicting:
+                    self._end_prediction(sm, i)
 
     # ---- an SM's cycle
 

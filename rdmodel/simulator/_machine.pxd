@@ -7,6 +7,7 @@ from rdmodel.simulator._cache cimport Cache, Mshrs
 from rdmodel.simulator._congestion cimport Congestion
 from rdmodel.simulator._distances cimport Distances
 from rdmodel.simulator._dram cimport Channel
+from rdmodel.simulator._footprints cimport Footprints
 from rdmodel.simulator._issue cimport Scheduler, Warp
 from rdmodel.simulator._patterns cimport Patterns
 from rdmodel.simulator._victims cimport Victims
@@ -160,6 +161,7 @@ cdef struct Sm:
     bint contended        # g-cache: hot lines stay
     int64_t hints         # g-cache: for lines without a way, in this period
     Congestion congestion
+    Footprints footprints
     int64_t* wake         # next cycle in which it can do something; points into `Network.wakes`
     SmCounters n
 

@@ -5,6 +5,7 @@ from libc.stdlib cimport free
 from rdmodel.simulator._cache cimport cache_free, mshrs_free
 from rdmodel.simulator._distances cimport distances_free
 from rdmodel.simulator._dram cimport channel_free
+from rdmodel.simulator._footprints cimport footprints_free
 from rdmodel.simulator._issue cimport warp_free
 from rdmodel.simulator._machine cimport Slice, Sm
 from rdmodel.simulator._patterns cimport patterns_free
@@ -36,6 +37,7 @@ cdef inline void sm_free(Sm* sm, int64_t warps) noexcept nogil:
     free(sm.buffer.queue)
     free(sm.unused)
     distances_free(&sm.distances)
+    footprints_free(&sm.footprints)
     victims_free(&sm.victims)
     patterns_free(&sm.patterns)
 

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint64_t
 from rdmodel.simulator._congestion cimport LatencyRule
 from rdmodel.simulator._machine cimport Sm
 from rdmodel.simulator._period cimport Period
-from rdmodel.simulator._residency cimport Residency
+from rdmodel.simulator._prediction cimport Prediction
 
 # Groups of blocks from which a scheduler issues; a warp of each may.
 cdef enum:
@@ -15,7 +15,7 @@ cdef enum:
     CHOOSE_NEXT = 3          # that of the last issue, else the next, in a circle
 
 
-cdef class Scheduling(Residency):
+cdef class Scheduling(Prediction):
     cdef int throttle
     cdef int64_t tokens               # as `limit`: warps per scheduler whose loads may bring lines
     cdef bint allocating_apart        # some warps may load and not allocate
@@ -28,6 +28,7 @@ cdef class Scheduling(Residency):
     cdef double max_mpki
     cdef LatencyRule latency_rule     # latency-limit
     cdef double gain                  # of a change that cca keeps
+    cdef bint ranking                 # the warps that may load are chosen for all schedulers together
     # Scores (ccws).
     cdef int64_t victim_entries, victim_ways
     cdef int64_t* ranked              # scratch: the warps of an SM by rank
@@ -68,6 +69,8 @@ cdef class Scheduling(Residency):
     cdef uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil
     @cython.final
     cdef void _ask_permits(self, Sm* sm, int64_t k, int64_t places) noexcept nogil
+    @cython.final
+    cdef void _rank_if_stale(self, Sm* sm, int64_t t) noexcept nogil
     @cython.final
     cdef void _rank(self, Sm* sm, int64_t t) noexcept nogil
     @cython.final

@@ -1,4 +1,4 @@
-from rdmodel.simulator._residency import Residency
+from rdmodel.simulator._prediction import Prediction
 
-class Scheduling(Residency):
+class Scheduling(Prediction):
     limit: int

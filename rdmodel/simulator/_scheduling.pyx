@@ -1,5 +1,5 @@
 # See _scheduling.pxd for the subject.
-"""Simulate warp schedulers and throttling: `Scheduling`, on top of `Residency`."""
+"""Simulate warp schedulers and throttling: `Scheduling`, on top of `Prediction`."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -18,7 +18,7 @@ from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ISSUE, NEVER
 from rdmodel.simulator._patterns cimport patterns_number
 from rdmodel.simulator._period cimport Period, thrashes
 from rdmodel.simulator._plugins cimport THROTTLING
-from rdmodel.simulator._residency cimport Residency
+from rdmodel.simulator._prediction cimport Prediction
 from rdmodel.simulator._victims cimport Victims, victims_init, victims_score
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
@@ -36,6 +36,7 @@ cdef enum:
     THROTTLE_LAZY = 8         # all, but there may be fewer blocks
     THROTTLE_ADAPTIVE = 9     # as with tokens, in numbers that each SM searches for
     THROTTLE_OWL = 10         # all, but those of some blocks go first
+    THROTTLE_FOOTPRINT = 11   # the oldest whose loops fit in the L1
 
 cdef enum:
     WATCHING, SAMPLING, DECIDED
@@ -44,11 +45,11 @@ THROTTLE_RULES = {
     "all": THROTTLE_NONE, "oldest": THROTTLE_LIMIT, "tokens": THROTTLE_TOKENS, "sampled": THROTTLE_SAMPLED,
     "scored": THROTTLE_SCORED, "plugin": THROTTLE_BY_PLUGIN,
     "blocks": THROTTLE_BLOCKS, "latency": THROTTLE_LATENCY, "lazy": THROTTLE_LAZY,
-    "adaptive": THROTTLE_ADAPTIVE, "owl": THROTTLE_OWL,
+    "adaptive": THROTTLE_ADAPTIVE, "owl": THROTTLE_OWL, "footprint": THROTTLE_FOOTPRINT,
 }
 
 
-cdef class Scheduling(Residency):
+cdef class Scheduling(Prediction):
     """Warps that issue, and warps that a policy holds back."""
 
     def _read_throttling(
@@ -56,7 +57,8 @@ cdef class Scheduling(Residency):
         int64_t sample=0, int64_t base=0, int64_t throttle=0, int64_t entries=0, int64_t ways=0, table=0,
         options=(), int64_t idle=0, int64_t low=0, int64_t high=0, double high_latency=0.0, double low_latency=0.0,
         double lost_share=0.0, int64_t step=0, bint lcs=False, int64_t group=1, bint baws=False, double gain=0.0,
-        int64_t group_warps=1, bint locality=False, bint blp=False,
+        int64_t group_warps=1, bint locality=False, bint blp=False, double share=0.0,
+        double reuse=0.0, int64_t converged=0, int64_t loads=0,
     ):
         """Set the throttling policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
         self.throttle = THROTTLE_RULES[rule]
@@ -84,6 +86,10 @@ cdef class Scheduling(Residency):
             limited=self.throttle in (THROTTLE_BLOCKS, THROTTLE_LAZY), counting=self.throttle == THROTTLE_BLOCKS,
             idle=idle, low=low, high=high, monitored=lcs, group=group,
         )
+        self._read_prediction(
+            predicting=self.throttle == THROTTLE_FOOTPRINT, share=share, reuse=reuse, converged=converged, loads=loads
+        )
+        self.ranking = self.scoring or self.predicting
         self.numbers_groups = self.throttle == THROTTLE_OWL
         self.by_blocks = self.limits_blocks or self.numbers_groups
         self.choice = CHOOSE_SAME if baws else CHOOSE_ANY
@@ -93,7 +99,7 @@ cdef class Scheduling(Residency):
         self.group_size = min((group_warps - 1) // self.block_warps + 1, self.slots)
         self.round_groups = (self.slots - 1) // self.group_size + 1
         self.allocating_apart = self.throttle in (THROTTLE_TOKENS, THROTTLE_BY_PLUGIN, THROTTLE_ADAPTIVE)
-        self.admitting = self.admitting or self.scoring or self.allocating_apart or self.limiting_by_latency
+        self.admitting = self.admitting or self.ranking or self.allocating_apart or self.limiting_by_latency
         self.attentive = self.counts_cycles or self.limiting_by_latency
         self.finding = self.admission >= ADMIT_UNPROTECTED or self.plugged
 
@@ -104,6 +110,7 @@ cdef class Scheduling(Residency):
         self.ranked = <int64_t*> malloc(<size_t> warps * sizeof(int64_t))
         if self.starved == NULL or self.ranked == NULL:
             raise MemoryError
+        self._allocate_prediction()
         for i in range(self.sms):
             sm = &self.sm[i]
             sm.limit = self._scheduler_places() if self.limiting_by_latency else self.limit
@@ -224,7 +231,7 @@ cdef class Scheduling(Residency):
             return
         for k in range(self.schedulers):
             sm.scheduler[k].stale = True
-        sm.victims.stale = True
+        sm.victims.stale = sm.footprints.stale = True
         sm.wake[0] = min(sm.wake[0], self.now + 1)
 
     cdef void _open_barrier(self, Sm* sm, int64_t slot) noexcept nogil:
@@ -242,8 +249,8 @@ cdef class Scheduling(Residency):
         cdef Scheduler* s
         cdef int64_t k, turn, place, first = t if self.first_by_cycle else sm.first_scheduler
         cdef uint64_t candidates
-        if self.scoring and (sm.victims.stale or sm.victims.until <= t):
-            self._rank(sm, t)
+        if self.ranking:
+            self._rank_if_stale(sm, t)
         for turn in range(self.schedulers):
             k = (first + turn) % self.schedulers
             s = &sm.scheduler[k]
@@ -260,8 +267,8 @@ cdef class Scheduling(Residency):
     cdef bint _can_issue(self, Sm* sm, int64_t t) noexcept nogil:
         """Return whether some warp of an SM can issue in cycle `t`."""
         cdef int64_t k
-        if self.scoring and (sm.victims.stale or sm.victims.until <= t):
-            self._rank(sm, t)
+        if self.ranking:
+            self._rank_if_stale(sm, t)
         for k in range(self.schedulers):
             if self._candidates(sm, k) != 0:
                 return True
@@ -280,7 +287,7 @@ cdef class Scheduling(Residency):
         """Return the warps of scheduler `k` that may issue loads, as bits by place."""
         cdef Scheduler* s = &sm.scheduler[k]
         cdef int64_t places
-        if s.stale and not self.scoring:
+        if s.stale and not self.ranking:
             s.stale = False
             places = (self.slots * self.block_warps - k + self.schedulers - 1) // self.schedulers
             if self.throttle == THROTTLE_BY_PLUGIN:
@@ -312,6 +319,13 @@ cdef class Scheduling(Residency):
                 s.allocating |= bit
             left &= ~bit
             rank += 1
+
+    cdef void _rank_if_stale(self, Sm* sm, int64_t t) noexcept nogil:
+        """Choose the warps that may load in cycle `t` if they may not be those of the last choice."""
+        if self.scoring and (sm.victims.stale or sm.victims.until <= t):
+            self._rank(sm, t)
+        if self.predicting and sm.footprints.stale:
+            self._rank_by_footprint(sm)
 
     cdef void _rank(self, Sm* sm, int64_t t) noexcept nogil:
         """CCWS: rank the warps for cycle `t`, and let them load from the first on while their scores fit."""
@@ -367,7 +381,7 @@ cdef class Scheduling(Residency):
             self._log(LOG_ISSUE, t, i, warp, 2, 0)
             w.at_barrier = True
             sm.scheduler[warp % self.schedulers].stale = True
-            sm.victims.stale = True
+            sm.victims.stale = sm.footprints.stale = True
             b = &sm.slot[warp // self.block_warps]
             b.waiting += 1
             if b.waiting == b.alive:
@@ -382,6 +396,8 @@ cdef class Scheduling(Residency):
             self.starved[2 * self.starved_size] = i
             self.starved[2 * self.starved_size + 1] = warp
             self.starved_size += 1
+        elif self.predicting:
+            self._follow(sm, warp)
         self._stand(sm, warp)
         return C_GO
 

@@ -12,6 +12,7 @@ from rdmodel.policies import (
     APCM,
     CCA,
     CCWS,
+    DAWS,
     DWTCS,
     DYNCTA,
     MRPB,
@@ -162,6 +163,7 @@ def random_policies(random):
         random_lazy_cta(random),
         random_owl(random),
         CCA(period=int(random.integers(10, 100)), gain=float(random.choice([0.0, 0.0, 0.1, 1.0]))),
+        random_daws(random),
     )
     admission = (
         BypassAll(),
@@ -190,6 +192,15 @@ def random_ccws(random):
     entries = ways * int(random.integers(1, 4))
     base, throttle = random.choice([1, 5, 20, 100]), random.choice([1, 8, 100])
     return CCWS(base=int(base), throttle=int(throttle), entries=entries, ways=ways)
+
+
+def random_daws(random):
+    return DAWS(
+        share=float(random.choice([0.0, 0.3, 0.6, 1.0])),
+        reuse=float(random.choice([0.0, 0.1, 0.3, 0.5])),
+        converged=int(random.integers(1, 4)),
+        loads=int(random.choice([1, 3, 6, 64])),
+    )
 
 
 def random_dyncta(random):

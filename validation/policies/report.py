@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from validation.common.claims import DOES_NOT, Claim, verdict_table
-from validation.policies import jia, khairy, khairy_others, koo, koo_compared, koo_patterns, wang
+from validation.policies import jia, khairy, khairy_others, koo, koo_compared, koo_patterns, related, wang
 from validation.policies.claims import Counters
 from validation.policies.measure import FOLDER, Case, Measurement, settings
 from validation.policies.patterns import Pattern
@@ -38,6 +39,7 @@ PAPERS = (
     Paper(wang.WANG, "RESULTS-wang.md", wang.CLAIMS),
     Paper(jia.JIA, "RESULTS-jia.md", jia.CLAIMS, (jia.queue_sweep,)),
     Paper(koo_patterns.KOO, "RESULTS-koo.md", {**koo_patterns.CLAIMS, **koo.CLAIMS, **koo_compared.CLAIMS}),
+    Paper(related.RELATED, "RESULTS-related.md", related.CLAIMS),
 )
 
 CLAIMS = {name: make for paper in PAPERS for name, make in paper.claims.items()}
@@ -56,9 +58,24 @@ therefore made in five variants: as it is, and with latencies of the L1 and the 
 arrays that lie up to 16 KB further apart (`variants.csv`). A statement *holds* or *does not* if all variants agree;
 otherwise it is *undecided*.
 
+The *condition* of a statement is *theirs* if the paper says all that is checked. It is *ours* if a number or a case of
+our own decides: a number after "here", another size or memory than the paper has, or a policy of which the paper gives
+no parameters (ABYP).
+
 The page of each paper has the place of each statement in the paper, the measured numbers with their ranges over the
 variants, and the reason for each statement that does not hold.
 """
+
+OURS = (
+    "here",
+    "endless bandwidth",
+    "rows of 128",
+    "vectors of",
+    "without the bypassing",
+    "ABYP",
+    "reads fits in a line",
+)
+"""Words of statements whose conditions are ours, at least in part."""
 
 PAPER_HEAD = """\
 # {title}: claims about cache-management policies, in the simulator
@@ -119,10 +136,16 @@ def overview(found: Mapping[str, Verdict]) -> str:
         lines.append(f"| [{paper.title}]({paper.page}) | {len(paper.claims)} | {numbers} |")
     lines.append(f"| all | {len(found)} | {' | '.join(map(str, _counts(found.values())))} |")
     for paper in PAPERS:
-        lines += [f"\n## {paper.title}\n", "| claim | statement | verdict |", "|---|---|---|"]
+        lines += [f"\n## {paper.title}\n", "| claim | statement | condition | verdict |", "|---|---|---|---|"]
         for name in paper.claims:
-            lines.append(f"| {name} | {found[name].claim.says} | {found[name].word} |")
+            says = found[name].claim.says
+            lines.append(f"| {name} | {says} | {condition(says)} | {found[name].word} |")
     return "\n".join(lines) + "\n"
+
+
+def condition(says: str) -> str:
+    """Return whose the condition of a statement is, in one word."""
+    return "ours" if any(re.search(rf"\b{mark}\b", says) for mark in OURS) else "theirs"
 
 
 def pages(measurements: Iterable[Measurement], patterns: Sequence[Pattern]) -> dict[Path, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.policies import (
@@ -12,6 +12,7 @@ from rdmodel.policies import (
     APCM,
     CCA,
     CCWS,
+    DAWS,
     DWTCS,
     DYNCTA,
     MRPB,
@@ -35,6 +36,7 @@ from rdmodel.reference.machine.admission import Admission, BypassAllLoads, Dista
 from rdmodel.reference.machine.apcm import AccessPatterns
 from rdmodel.reference.machine.cca import AdaptiveGroups
 from rdmodel.reference.machine.ccws import LostLocalityThrottle
+from rdmodel.reference.machine.daws import FootprintThrottle
 from rdmodel.reference.machine.dyncta import WaitingBlocks
 from rdmodel.reference.machine.g_cache import HotLines, VictimBits
 from rdmodel.reference.machine.gate import Gate
@@ -54,35 +56,38 @@ STALL_FAILURES: dict[str, frozenset[L1Failure]] = {
 """Failures of an L1 access that each kind of stall in a policy's parameters stands for."""
 
 
-THROTTLES: dict[type[Policy], Callable[[Any, int, int, int, int], Throttle]] = {
-    SWL: lambda policy, sms, max_warps, slots, block_warps: StaticWarpLimit(policy),
-    PCAL: lambda policy, sms, max_warps, slots, block_warps: TokenThrottle(policy),
-    DWTCS: lambda policy, sms, max_warps, slots, block_warps: SamplingThrottle(policy, sms, max_warps),
-    CCWS: lambda policy, sms, max_warps, slots, block_warps: LostLocalityThrottle(policy, sms),
-    CCA: lambda policy, sms, max_warps, slots, block_warps: AdaptiveGroups(policy, sms, max_warps),
-    DYNCTA: lambda policy, sms, max_warps, slots, block_warps: WaitingBlocks(policy, sms, slots),
-    LatencyLimit: lambda policy, sms, max_warps, slots, block_warps: LatencyWarpLimit(policy, sms, max_warps),
-    LazyCTA: lambda policy, sms, max_warps, slots, block_warps: LazyBlocks(policy, sms, slots),
-    OWL: lambda policy, sms, max_warps, slots, block_warps: GroupPriority(policy, slots, block_warps),
+class Shape(NamedTuple):
+    """Numbers of a machine: SMs, warps that a scheduler can have, block slots of an SM, their warps; and its L1s."""
+
+    sms: int
+    max_warps: int
+    slots: int
+    block_warps: int
+    l1: CacheConfig
+
+
+THROTTLES: dict[type[Policy], Callable[[Any, Shape], Throttle]] = {
+    SWL: lambda policy, shape: StaticWarpLimit(policy),
+    PCAL: lambda policy, shape: TokenThrottle(policy),
+    DWTCS: lambda policy, shape: SamplingThrottle(policy, shape.sms, shape.max_warps),
+    CCWS: lambda policy, shape: LostLocalityThrottle(policy, shape.sms),
+    DAWS: lambda policy, shape: FootprintThrottle(policy, shape.sms, shape.l1),
+    CCA: lambda policy, shape: AdaptiveGroups(policy, shape.sms, shape.max_warps),
+    DYNCTA: lambda policy, shape: WaitingBlocks(policy, shape.sms, shape.slots),
+    LatencyLimit: lambda policy, shape: LatencyWarpLimit(policy, shape.sms, shape.max_warps),
+    LazyCTA: lambda policy, shape: LazyBlocks(policy, shape.sms, shape.slots),
+    OWL: lambda policy, shape: GroupPriority(policy, shape.slots, shape.block_warps),
 }
-"""For each throttling policy, a function that makes its `Throttle`.
-
-Its arguments are the policy, the number of SMs, the warps per scheduler, and the block slots of an SM and their warps.
-"""
+"""For each throttling policy, a function that makes its `Throttle`, from the policy and the shape of the machine."""
 
 
-def make_throttle(
-    policies: Sequence[Policy], sms: int, max_warps: int, slots: int, block_warps: int, plugins: Sequence[Plugin]
-) -> Throttle:
-    """Return the throttle for `policies`.
-
-    `sms` SMs have `slots` block slots of `block_warps` warps each, and at most `max_warps` warps per scheduler.
-    """
+def make_throttle(policies: Sequence[Policy], shape: Shape, plugins: Sequence[Plugin]) -> Throttle:
+    """Return the throttle for `policies`, in a machine of some shape; the compiled ones of them are `plugins`."""
     policy = policy_of_kind(policies, "throttling")
     plugin = plugin_of_kind(plugins, "throttling")
     if plugin is not None:
         return PluginThrottle(plugin)
-    return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, max_warps, slots, block_warps)
+    return Throttle() if policy is None else THROTTLES[type(policy)](policy, shape)
 
 
 def make_admission(

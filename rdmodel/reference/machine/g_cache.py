@@ -69,9 +69,11 @@ class HotLines(Admission):
             assert way is not None
             self._heat[way.placed] = self._policy.heat if hinted else 0
             return waiting
-        for way in self._l1.ways.of_set(self._l1.set_of(line)):
-            self._heat[way.placed] -= 1
-        return self._l1.abandon(line, sectors) if self._l1.may_abandon(line) else super().fill(line, sectors)
+        hot = [way.placed for way in self._l1.ways.of_set(self._l1.set_of(line))]
+        waiting = self._l1.abandon(line, sectors) if self._l1.may_abandon(line) else super().fill(line, sectors)
+        for placed in hot:
+            self._heat[placed] -= 1
+        return waiting
 
     def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
         way = self._l1.find(transaction.line)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rdmodel.errors import SimulationError
 from rdmodel.gpu.config import GPU
-from rdmodel.reference.machine.choice import make_throttle
+from rdmodel.reference.machine.choice import Shape, make_throttle
 from rdmodel.reference.machine.instruction import MachineBlock
 from rdmodel.reference.machine.memory import IdealMemory, MemorySystem, SharedMemory
 from rdmodel.reference.machine.partitions import PartitionedMemory
@@ -75,7 +75,8 @@ class Machine:
         self._pending = deque(range(len(blocks)))
         max_warps = -(-slots * block_warps // gpu.core.schedulers)
         self._plugins = make_plugins(options.policies, gpu, options.sms, slots * block_warps)
-        self._throttle = make_throttle(options.policies, options.sms, max_warps, slots, block_warps, self._plugins)
+        shape = Shape(options.sms, max_warps, slots, block_warps, gpu.l1)
+        self._throttle = make_throttle(options.policies, shape, self._plugins)
         self._sms = [
             SM(number, gpu, options, slots, block_warps, self._throttle, self._plugins, log)
             for number in range(options.sms)

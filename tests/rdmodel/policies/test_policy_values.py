@@ -15,6 +15,7 @@ from rdmodel.policies import (
     APCM,
     CCA,
     CCWS,
+    DAWS,
     DWTCS,
     DYNCTA,
     MRPB,
@@ -48,6 +49,7 @@ EXAMPLES = [
     LazyCTA(),
     OWL(),
     CCA(),
+    DAWS(),
     BypassAll(),
     BypassOnStall(),
     StreamingBypass(),
@@ -79,7 +81,7 @@ def test_a_policy_is_a_frozen_value_found_by_its_name(policy):
 
 def test_the_kinds_are_those_of_the_contract():
     kinds = {policy.name: policy.kind for policy in EXAMPLES}
-    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit", "lazy-cta", "owl", "cca"]
+    throttling = ["swl", "pcal", "dwt-cs", "ccws", "dyncta", "latency-limit", "lazy-cta", "owl", "cca", "daws"]
     assert [name for name, kind in kinds.items() if kind == "throttling"] == throttling
     admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "pdp", "abyp", "apcm", "g-cache"]
     assert [name for name, kind in kinds.items() if kind == "admission"] == admission
@@ -99,6 +101,7 @@ def test_defaults_are_those_of_the_papers():
     assert LazyCTA() == LazyCTA(lcs=True, group=2, baws=False)
     assert OWL() == OWL(group=8, locality=True, blp=True)
     assert CCA() == CCA(period=512, gain=0.0)
+    assert DAWS() == DAWS(share=0.6, reuse=0.5, converged=2, loads=64)
     assert GCache() == GCache(period=10_000, sharers=1, heat=3)
     assert APCM() == APCM(mode="both", tags=32, loads=16, most=15)
     mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
@@ -160,6 +163,13 @@ def test_defaults_are_those_of_the_papers():
         (CCA, {"period": 2.5}, "period=2.5: must be a whole number"),
         (CCA, {"gain": -0.1}, "gain=-0.1: must be a finite number of at least 0"),
         (CCA, {"gain": "much"}, "gain='much': must be a finite number of at least 0"),
+        (DAWS, {"share": -0.1}, "share=-0.1: must be a finite number of at least 0"),
+        (DAWS, {"share": 1.5}, "share=1.5: must be at most 1"),
+        (DAWS, {"reuse": True}, "reuse=True: must be a finite number of at least 0"),
+        (DAWS, {"reuse": 2}, "reuse=2: must be at most 1"),
+        (DAWS, {"converged": 0}, "converged=0: must be at least 1"),
+        (DAWS, {"loads": 2.5}, "loads=2.5: must be a whole number"),
+        (DAWS, {"loads": 65}, "loads=65: must be at most 64"),
         (CCWS, {"base": 0}, "base=0: must be at least 1"),
         (CCWS, {"base": 1.5}, "base=1.5: must be a whole number"),
         (CCWS, {"base": 65_537}, "base=65537: must be at most 65536"),
@@ -246,6 +256,8 @@ def test_infinitely_many_entries_are_no_limit():
         ("owl:group=16,locality=false,blp=false", OWL(group=16, locality=False, blp=False)),
         ("cca", CCA()),
         ("cca:period=500,gain=0.05", CCA(period=500, gain=0.05)),
+        ("daws", DAWS()),
+        ("daws:share=1,reuse=0.25,converged=1,loads=8", DAWS(share=1, reuse=0.25, converged=1, loads=8)),
         ("ccws:base=50,throttle=4,entries=32,ways=4", CCWS(base=50, throttle=4, entries=32, ways=4)),
         ("abyp:entries=64,most=3,threshold=2", ABYP(entries=64, most=3, threshold=2)),
         ("g-cache", GCache()),
@@ -288,6 +300,7 @@ def test_text_becomes_a_policy(text, policy):
         ("pdp:distance=8", "unknown option of policy 'pdp': 'distance'"),
         ("lazy-cta:lcs=1", "policy 'lazy-cta': lcs=1: must be True or False"),
         ("owl:warps=8", "unknown option of policy 'owl': 'warps'"),
+        ("daws:share=2", "policy 'daws': share=2: must be at most 1"),
         ("ccws:entries=12", "policy 'ccws': entries=12: must be a multiple of ways=8"),
         ("abyp:threshold=16", "policy 'abyp': threshold=16: must be at most most=15"),
         ("g-cache:hot=3", "unknown option of policy 'g-cache': 'hot'"),

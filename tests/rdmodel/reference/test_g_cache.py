@@ -120,6 +120,13 @@ def test_a_line_that_a_local_store_wrote_in_flight_replaces_a_hot_one():
     assert outcomes(run(*program))[5:] == [MISS, WRITE, HIT, MISS, HIT, MISS]
 
 
+def test_a_line_that_a_local_store_wrote_in_flight_replaces_the_oldest_however_hot():
+    # Line 4 stays out; then a load heats line 0, and a store makes it the older one. Line 3 replaces 0, and not 1.
+    program = [*chain(*LOST, 4, 0), store(1, local=True, needs=1), load(3, gap=100), store(3, local=True)]
+    outcome = run(*program, load(1, gap=1000), heat=2)
+    assert outcomes(outcome)[5:] == [MISS, HIT, WRITE, MISS, WRITE, HIT]
+
+
 def test_lines_get_their_ways_at_their_fills():
     # With ``l1.allocate="miss"``, line 1 would wait until line 0 is there.
     outcome = run(load(0, 1), gpu=machine(sets=1, ways=1, l1={"allocate": "miss"}))

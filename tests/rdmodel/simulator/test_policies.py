@@ -53,6 +53,7 @@ EVERY = (
     "owl:group=1",
     "owl:group=2,locality=false",
     "cca:period=100",
+    "daws:share=0.3,converged=1",
     "bypass-all",
     "bypass-on-stall",
     "bypass-on-stall:on=all",

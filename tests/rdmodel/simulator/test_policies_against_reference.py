@@ -21,6 +21,7 @@ from rdmodel.policies import (
     APCM,
     CCA,
     CCWS,
+    DAWS,
     DWTCS,
     DYNCTA,
     MRPB,
@@ -90,6 +91,13 @@ DISTANCES = st.builds(PDP, period=st.integers(1, 120), most=st.sampled_from([1, 
 GROUPS_OF_BLOCKS = st.builds(LazyCTA, lcs=st.booleans(), group=st.sampled_from([1, 2, 2, 3, 9]), baws=st.booleans())
 ORDERED_GROUPS = st.builds(OWL, group=st.sampled_from([1, 2, 3, 5, 99]), locality=st.booleans(), blp=st.booleans())
 GROUPS = st.builds(CCA, period=st.integers(1, 80), gain=st.sampled_from([0.0, 0.1, 0.5]))
+FOOTPRINTS = st.builds(
+    DAWS,
+    share=st.sampled_from([0.0, 0.3, 0.6, 1.0]),
+    reuse=st.sampled_from([0.0, 0.05, 0.2, 0.5]),
+    converged=st.integers(1, 4),
+    loads=st.sampled_from([1, 2, 4, 64]),
+)
 THROTTLING = st.one_of(
     SCORES,
     FEW_BLOCKS,
@@ -97,6 +105,7 @@ THROTTLING = st.one_of(
     GROUPS_OF_BLOCKS,
     ORDERED_GROUPS,
     GROUPS,
+    FOOTPRINTS,
     st.builds(SWL, warps=st.integers(1, 5)),
     st.builds(
         lambda tokens, extra: PCAL(tokens=tokens, extra=extra + (not tokens)), st.integers(0, 3), st.integers(0, 3)
@@ -280,6 +289,18 @@ def test_sms_search_for_the_same_groups_of_warps(seed, policy, shape, sms, alloc
     check(random, gpu, random_blocks(random, (slots + 1) * sms, warps, mix), slots, policy, sms=sms, memory=memory)
 
 
+@examples(60)
+@given(SEEDS, FOOTPRINTS, SHAPES, st.integers(1, 2), st.integers(1, 12), st.integers(0, 2), MEMORIES)
+def test_loops_and_what_warps_use_again_in_them_are_predicted_alike(seed, policy, shape, sms, pcs, barriers, memory):
+    random = np.random.default_rng(seed)
+    schedulers, slots, warps = shape
+    core = {"schedulers": schedulers, "ldst_queue": 2, "alu_latency": int(random.choice([1, 5]))}
+    gpu = random_gpu(random, core=core, l1={"ways": 4, "sets": 2, "mshrs": 8, "mshr_merge": 4, "mshr_per_warp": None})
+    mix = Mix(most=40, widest=5, pool=tuple(range(9)), ops=MOSTLY_LOADS, needs=(0, 1), barriers=barriers, pcs=pcs)
+    blocks = random_blocks(random, (slots + 1) * sms, warps, mix)
+    check(random, gpu, blocks, slots, policy, sms=sms, memory=memory)
+
+
 # ---- admission
 
 
@@ -447,6 +468,7 @@ TEXTS = [
     "lazy-cta",
     "owl:group=2",
     "cca:period=100",
+    "daws:share=0.3",
     "g-cache:period=500,heat=2",
     "abyp:threshold=2",
     "apcm",

@@ -13,6 +13,7 @@ from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.policies import (
     CCA,
     CCWS,
+    DAWS,
     DWTCS,
     DYNCTA,
     OWL,
@@ -97,6 +98,7 @@ THROTTLING_AND_BYPASS = [
     (OWL(group=2),),
     (OWL(group=1, locality=False),),
     (CCA(period=25),),
+    (DAWS(share=0.2, reuse=0.1, converged=1),),
     (BypassAll(),),
     (BypassOnStall(on="associativity"),),
     (BypassOnStall(on="all"),),

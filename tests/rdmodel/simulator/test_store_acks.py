@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import simulate
-from rdmodel.policies import CCA, CCWS, DWTCS, DYNCTA, OWL, PCAL, SWL, BypassOnStall, LazyCTA
+from rdmodel.policies import CCA, CCWS, DAWS, DWTCS, DYNCTA, OWL, PCAL, SWL, BypassOnStall, LazyCTA
 from rdmodel.trace import Op
 from tests.support.builders import make_trace
 from tests.support.engine_checks import MEMORIES, SEEDS, check
@@ -60,6 +60,7 @@ def test_policies_decide_alike_while_blocks_wait_for_acknowledgements(seed, sms,
         LazyCTA(),
         OWL(group=2),
         CCA(period=25),
+        DAWS(share=0.2, reuse=0.1, converged=1),
         PCAL(tokens=1),
         BypassOnStall(),
     ],

@@ -1,0 +1,3 @@
+from rdmodel.simulator._residency import Residency
+
+class Prediction(Residency): ...
