@@ -297,22 +297,24 @@ def _descriptor_parameters(
     name: str, descriptor: Any, made: Mapping[str, Any] | None, launch: PtxLaunch
 ) -> list[int | bytes]:
     """Return the parameters that a descriptor becomes; `made` says which tensor map, or None where there are none."""
-    from tracegen.ptx.isa.tensor_map import TENSOR_TYPES, tensor_map
+    from tracegen.ptx.isa.tensor_map import SWIZZLES, TENSOR_TYPES, tensor_map
 
     address = launch.address(name, descriptor.base)
     shape, strides = ([int(size) for size in sizes] for sizes in (descriptor.shape, descriptor.strides))
+    padded, rounded = descriptor.padding == "nan", bool(getattr(descriptor, "round_f32_to_tf32", False))
     if made is None:
-        flags = [descriptor.padding == "nan", bool(getattr(descriptor, "round_f32_to_tf32", False))]
-        return [address, *shape, *strides, *map(int, flags), *shape, *strides]
+        return [address, *shape, *strides, int(padded), int(rounded), *shape, *strides]
     if made.get("is_im2col") or made["fp4_padded"] or made["elem_type"] >= len(TENSOR_TYPES):
         raise ConfigError(f"{name}: descriptors for im2col and for padded elements of 4 bits are not supported")
     try:
         encoded = tensor_map(
             address,
-            TENSOR_TYPES[made["elem_type"]],
+            "tf32" if rounded else TENSOR_TYPES[made["elem_type"]],
             shape=shape,
             strides=[stride * made["elem_size"] for stride in strides[:-1]],
             box=made["block_size"],
+            swizzle=SWIZZLES[made["swizzle"]],
+            nan=padded,
         )
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None

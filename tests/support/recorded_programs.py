@@ -59,7 +59,7 @@ int cudaMemcpy(void *, const void *, size_t, int), cudaMemset(void *, int, size_
 int cudaMemcpy2D(void *, size_t, const void *, size_t, size_t, size_t, int);
 int cudaMemcpyToSymbol(const void *, const void *, size_t, size_t, int);
 int cudaMemcpyFromSymbol(void *, const void *, size_t, size_t, int);
-int cudaGetDeviceProperties_v2(void *, int), cudaGetLastError(void), cudaMallocArray();
+int cudaGetDeviceProperties_v2(void *, int), cudaGetLastError(void), cudaMallocMipmappedArray();
 int cuModuleLoadData(void **, const void *), cuModuleGetFunction(void **, void *, const char *);
 int cuMemAlloc_v2(uint64_t *, size_t), cuMemcpyDtoH_v2(void *, uint64_t, size_t);
 typedef unsigned U;
@@ -182,7 +182,7 @@ int main(int count, char **words) {
   if (!strcmp(mode, "freed")) cudaFree(x);
   run(index, x, y);
   if (!strcmp(mode, "late")) cudaFree(x), cudaFree(index);
-  if (!strcmp(mode, "array")) cudaMallocArray(0, 0, 0, 0, 0);
+  if (!strcmp(mode, "array")) cudaMallocMipmappedArray(0, 0, 0, 0, 0);
   if (!strcmp(mode, "wait")) {
     puts("waiting");
     fflush(stdout);

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from rdmodel.errors import RdmodelError, TraceError
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.ptx.emulator.module_variables import placed_variables
+from tracegen.ptx.emulator.textures import TextureTable
 from tracegen.ptx.lowering.lowering import variable_bytes
 from tracegen.recording.events import EventWriter
 from tracegen.recording.fatbinary import find_linked_ptx
 from tracegen.recording.kernels import Executor, RecordedLaunch, RecordedModule, load_text, parameter_places
 from tracegen.recording.memory import AddressSpace, Allocation
+from tracegen.recording.textures import RecordedTexture
 
 MEMORY_BASE = 1 << 40
 MEMORY_BYTES = 1 << 39
@@ -58,6 +60,7 @@ class RecordedDevice:
         self._seen: dict[int, NDArray[np.uint8]] = {}  # the bytes of shared memory when the host last had them
         self._pending: list[tuple[int, int, RecordedLaunch]] = []
         self._freed: list[Allocation] = []
+        self._textures = TextureTable()
         self._launches = self._stale = 0
 
     # ---- memory
@@ -122,6 +125,14 @@ class RecordedDevice:
         found = self._space.find(address)
         if found is not None:
             self._seen[found.address] = found.content.copy()
+        return ""
+
+    def texture(self, texture: RecordedTexture) -> str:
+        """Log a texture whose texels lie in memory."""
+        if self._space.find(texture.address, texture.size) is None:
+            raise RefusedError(_INVALID_VALUE)
+        self._writer.add("texture", **texture.fields)
+        self._textures.add(texture.row())
         return ""
 
     def _map(self, address: int, size: int) -> NDArray[np.uint8]:
@@ -245,7 +256,7 @@ class RecordedDevice:
         for number, module, launch in self._pending:
             try:
                 memory = self._space.device_memory(copies=False, freed=self._freed)
-                executor.run(self._modules[module], launch, memory)
+                executor.run(self._modules[module], launch, memory, self._textures)
             except RdmodelError as error:
                 self.notes.append(f"launch {number}: not all of its results are computed: {error}")
         self._pending.clear()

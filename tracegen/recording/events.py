@@ -54,6 +54,10 @@ EVENTS: Mapping[str, Mapping[str, str]] = {
     "write": {"address": _NUMBER, "bytes": _NUMBER, "data": _NUMBER},
     "fill": {"address": _NUMBER, "value": _HEX, "count": _NUMBER},
     "copy": {"to": _NUMBER, "from": _NUMBER, "bytes": _NUMBER},
+    "texture": {
+        **dict.fromkeys(("handle", "address", "width", "height", "depth", "components", "bytes", "block"), _NUMBER),
+        **dict.fromkeys(("pitch", "normalized", "linear"), _NUMBER), "kind": _TEXT, "mode": _TEXT,
+    },
     "load": {"module": _NUMBER, "variables": _PLACES},
     "launch": {
         "module": _NUMBER, "kernel": _TEXT, "grid": _SHAPE, "block": _SHAPE, "shared": _NUMBER, "parameters": _HEX,
@@ -62,7 +66,8 @@ EVENTS: Mapping[str, Mapping[str, str]] = {
 """The fields of every event, and their kinds; a launch may have those of `OPTIONAL`, too.
 
 ``write`` takes its bytes from ``data.bin`` at offset ``data``; ``fill`` repeats the bytes ``value`` ``count`` times;
-``variables`` has the addresses of the variables of a module by name; ``parameters`` are the bytes of a launch.
+``variables`` has the addresses of the variables of a module by name; ``parameters`` are the bytes of a launch. The
+fields of ``texture`` are those of `tracegen.recording.textures.RecordedTexture`.
 """
 
 OPTIONAL: Mapping[str, str] = {"cluster": _SHAPE}

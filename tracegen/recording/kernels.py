@@ -13,6 +13,7 @@ from tracegen.cuda.session import MAX_INSTRUCTIONS
 from tracegen.ptx import Module, parse
 from tracegen.ptx.emulator.device_memory import DeviceMemory
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, LoadedModule
+from tracegen.ptx.emulator.textures import TextureTable
 from tracegen.ptx.lowering.lowering import lay_out, variable_bytes
 from tracegen.recording.memory import Allocation
 from tracegen.unrolling import DEFAULT_UNROLL
@@ -54,6 +55,7 @@ class RecordedModule:
         self,
         launch: RecordedLaunch,
         memory: DeviceMemory,
+        textures: TextureTable,
         *,
         values: bool,
         max_instructions: int = MAX_INSTRUCTIONS,
@@ -65,7 +67,7 @@ class RecordedModule:
         places = parameter_places(self.module, launch.kernel)
         if len(launch.parameters) < (places[-1][0] + places[-1][1] if places else 0):
             raise LaunchError(f"{launch.kernel}: {len(launch.parameters)} bytes of parameters are too few")
-        return self._loaded.moved(memory).launch(
+        return self._loaded.moved(memory, textures).launch(
             launch.kernel,
             launch.grid,
             launch.block,
@@ -110,7 +112,12 @@ class Executor:
         self._last, self._settled = None, False
 
     def run(
-        self, module: RecordedModule, launch: RecordedLaunch, memory: DeviceMemory, most: int = MAX_INSTRUCTIONS
+        self,
+        module: RecordedModule,
+        launch: RecordedLaunch,
+        memory: DeviceMemory,
+        textures: TextureTable,
+        most: int = MAX_INSTRUCTIONS,
     ) -> None:
         """Execute a launch of at most `most` warp instructions per block; raises `LaunchError` and `TraceError`."""
         repeated = self._last == (module, launch)
@@ -119,7 +126,7 @@ class Executor:
         buffers = list(memory.buffers)
         before = [buffer.array.copy() for buffer in buffers] if repeated else []
         self.forget()
-        launched = module.launch(launch, memory, values=True, max_instructions=most)
+        launched = module.launch(launch, memory, textures, values=True, max_instructions=most)
         for block in range(launched.launch.blocks):
             launched.run(block, record=False)
         self.executed += 1

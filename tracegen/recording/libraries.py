@@ -29,7 +29,7 @@ USUAL_RUNTIMES = ("libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13")
 _RUNTIME_NAME = re.compile(rb"libcudart\.so\.[0-9]+(?:\.[0-9]+)?(?=\0)")
 _HEADERS = ("core.h", "graphs.h", "properties.h", "runtime.h")
 _DRIVER_SOURCES = ("core.c", "graphs.c", "properties.c", "driver.c", "tensor_maps.c")
-_RUNTIME_SOURCES = ("runtime.c", "runtime_memory.c", "runtime_streams.c", "runtime_graphs.c")
+_RUNTIME_SOURCES = ("runtime.c", "runtime_memory.c", "runtime_arrays.c", "runtime_streams.c", "runtime_graphs.c")
 _FLAGS = ("-O0", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread")
 
 

@@ -15,9 +15,11 @@ from tracegen.formats.launch_entries import LaunchChoice, LaunchEntry
 from tracegen.ptx import Module
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
+from tracegen.ptx.emulator.textures import TextureTable
 from tracegen.recording.events import DATA_FILE, Event, RecordingHead, read_events, read_head, read_ptx
 from tracegen.recording.kernels import Executor, RecordedLaunch, RecordedModule, load_text
 from tracegen.recording.memory import AddressSpace
+from tracegen.recording.textures import RecordedTexture
 from tracegen.unrolling import DEFAULT_UNROLL, Unroll, parse_unroll
 
 MAX_REPLAYED_BYTES = 1 << 40
@@ -139,6 +141,7 @@ class _Replay:
     ) -> None:
         self._head, self._texts, self._contents, self._unroll = head, texts, contents, unroll
         self._space = AddressSpace()
+        self._textures = TextureTable()
         self._modules: list[RecordedModule] = []
         self._executor = Executor()
         self._live = 0
@@ -166,7 +169,7 @@ class _Replay:
     ) -> EmulatedLaunch:
         """Return a launch whose blocks are not executed; `copies`: on a copy of the present memory."""
         memory = self._space.device_memory(copies=copies)
-        return module.launch(launch, memory, values=False, max_instructions=most, unroll=self._unroll)
+        return module.launch(launch, memory, self._textures, values=False, max_instructions=most, unroll=self._unroll)
 
     def trace(
         self, number: int, launch: RecordedLaunch, module: RecordedModule, most: int, *, copies: bool
@@ -184,7 +187,7 @@ class _Replay:
         """Execute a launch; the memory then holds its results."""
         memory = self._space.device_memory(copies=False)
         try:
-            self._executor.run(module, launch, memory, most)
+            self._executor.run(module, launch, memory, self._textures, most)
         except (LaunchError, TraceError) as error:
             raise TraceError(
                 f"{self._head.folder}: launch {number}, on whose results later ones may depend: {error}"
@@ -204,6 +207,10 @@ class _Replay:
                 self._live -= len(freed.content)
             elif name == "load":
                 self._load(event, fail)
+            elif name == "texture":
+                texture = RecordedTexture.of(event)
+                self._view(event, "address", texture.size, fail)
+                self._textures.add(texture.row())
             else:
                 self._change(event, fail)
         except TraceError as error:

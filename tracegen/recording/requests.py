@@ -7,12 +7,17 @@ from collections.abc import Callable, Mapping
 from rdmodel.errors import RdmodelError
 from tracegen.recording.device import RecordedDevice, RefusedError
 from tracegen.recording.kernels import RecordedLaunch
+from tracegen.recording.textures import RecordedTexture
 
 MAX_PAYLOAD_BYTES = 1 << 30
 """Largest number of bytes behind a line."""
 
 _STATIC_CALL = "cuGetExportTable"
 """The call by which a runtime that is linked statically finds undocumented functions of the driver."""
+
+
+_TEXTURE = tuple(RecordedTexture.__dataclass_fields__)
+"""The words of a texture, in order."""
 
 
 class UnansweredError(Exception):
@@ -39,6 +44,7 @@ class Requests:
             "read": lambda address, size: self._device.read(int(address), int(size)),
             "fill": lambda *numbers: self._device.fill(*map(int, numbers)),
             "flush": lambda: self._device.flush(),
+            "texture": self._texture,
             "share": lambda address: self._device.share(int(address)),
             "function": lambda module, name: self._device.function(int(module), name),
             "variable": lambda module, name: self._device.variable(int(module), name),
@@ -97,6 +103,10 @@ class Requests:
 
     def _allocate(self, kind: str, address: str, size: str) -> str:
         return self._device.allocate(kind, int(address), int(size))
+
+    def _texture(self, *words: str) -> str:
+        values = (word if name in ("kind", "mode") else int(word) for name, word in zip(_TEXTURE, words, strict=True))
+        return self._device.texture(RecordedTexture.of(dict(zip(_TEXTURE, values, strict=True))))
 
     def _launch(self, parameters: bytes, function: int, *numbers: int) -> str:
         gx, gy, gz, bx, by, bz, shared, _, cx, cy, cz, _ = numbers

@@ -179,16 +179,6 @@ def test_a_box_that_leaves_the_tensor_reads_only_what_is_inside():
     assert (columns.addresses[:2] - base).tolist() == [0, 16]
 
 
-def test_a_box_in_shared_memory_has_no_values():
-    body = LOAD_BOX.format(bytes=1024, column=0, row=0)
-    body += "ld.shared.u32 %r2, [%r9+1020]; cvt.u64.u32 %rd3, %r2; add.s64 %rd3, %x, %rd3; ld.global.u32 %r2, [%rd3];"
-    with pytest.raises(
-        TraceError, match=r"ld\.shared\.u32 in PTX line \d+ <- cp\.async\.bulk\.tensor\.2d\.shared::cta"
-    ):
-        launch(body, map=box)
-    assert len(launch(body.replace("1020", "1024"), map=box)[0].op) == 5
-
-
 def test_a_tensor_map_with_another_rank_is_refused():
     flat = tensor_map(1 << 30, "f16", shape=(512,), strides=(), box=(32,))
     with pytest.raises(TraceError, match="the tensor map describes no tensor of this rank"):
@@ -277,7 +267,7 @@ def test_zeros_take_the_place_of_values_that_are_not_computed():
 
 
 def test_zeros_beyond_shared_memory_are_refused():
-    with pytest.raises(TraceError, match=r"st\.bulk\S* of \d+ bytes at offset \d+ of shared memory"):
+    with pytest.raises(TraceError, match=r"st\.bulk\S* at offset \d+ of shared memory"):
         launch("@%p1 st.bulk.weak.shared::cta [s], 1048576, 0;")
 
 
@@ -287,3 +277,22 @@ def test_a_copy_that_cannot_be_followed_stops_with_its_name():
     )
     with pytest.raises(TraceError, match=r"PTX line \d+: cp\.\S*async\.bulk\.\S+ cannot be executed"):
         launch(copy)
+
+
+def test_only_copies_that_make_an_access_are_no_instructions_of_their_own():
+    # Between the accesses lie the predicate, the copy or the zeros, and the address of the next load.
+    load = "ld.global.u32 %r2, [%out];"
+    ready = "@%p1 mbarrier.init.shared.b64 [m], 1; bar.sync 0;"
+    gaps = {
+        "": 1,
+        "@%p1 st.bulk.weak.shared::cta [s], 64, 0;": 2,
+        "@%p1 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [s], [s+64], 32, [m];": 2,
+        "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%x], 0, [m];": 2,
+    }
+    for body, gap in gaps.items():
+        columns, _ = launch(f"{ready} {body} add.u32 %r3, %r1, 1; {load}")
+        assert (columns.op.tolist(), columns.gap.tolist()[1:]) == ([Op.BARRIER, Op.LOAD], [gap])
+    copy = "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%x], 528, [m];"
+    columns, _ = launch(f"{ready} add.u32 %r3, %r1, 1; {copy} add.u32 %r3, %r1, 1; {load}")
+    assert columns.op.tolist() == [Op.BARRIER, Op.LOAD, Op.LOAD, Op.LOAD]
+    assert columns.gap.tolist()[1:] == [1, 0, 1]

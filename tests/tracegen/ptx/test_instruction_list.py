@@ -189,7 +189,8 @@ def test_no_block_takes_over_the_work_of_another_one():
 @pytest.mark.parametrize(
     "instruction",
     [
-        "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob [%r9], [%x], 64, 0, 0, [m];",
+        "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [%r9], [%x, {0, 0, 0}], "
+        "[m];",
         "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 "
         "[%r9], [m];",
     ],

@@ -95,13 +95,24 @@ def test_a_column_of_pixels_runs_along_the_width_the_height_and_the_images(start
 
 
 def test_a_column_of_pixels_is_stored_without_offsets():
-    def encoded(base):
-        corners = {"lower": (0, 0), "upper": (0, 0)}
-        return pixel_map(base, "f16", shape=SHAPE, strides=STRIDES, channels=8, pixels=13, **corners)
+    box = {"lower": (0, 0), "upper": (0, 0), "channels": 8, "pixels": 13}
 
-    body = "@%p1 cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%map, {0, 5, 1, 0}], [s];"
-    with pytest.raises(TraceError, match=r"im2col_no_offs\.bulk_group cannot be executed"):
-        launch(body, encoded)
+    def encoded(base):
+        return pixel_map(base, "f16", shape=SHAPE, strides=STRIDES, **box)
+
+    body = "@%p1 cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%map, {0, 5, 8, 2}], [s];"
+    (columns,), _, base = launch(body, encoded)
+    expected = pieces(naive_pixels((0, 5, 8, 2), (0, 0), steps=(1, 1), **box))
+    assert accessed(columns, base, Op.STORE) == expected
+    assert len(expected) == 6  # the tensor ends with this row
+
+
+@pytest.mark.parametrize("form", ["im2col::w", "im2col::w::128"])
+def test_pixels_along_the_width_alone_are_not_followed(form):
+    body = f"""@%p1 cp.async.bulk.tensor.4d.shared::cta.global.{form}.mbarrier::complete_tx::bytes
+      [s], [%map, {{0, 0, 0, 0}}], [m], {{1, 2}};"""
+    with pytest.raises(TraceError, match=rf"{form}\.\S+ cannot be executed: pixels along the width alone"):
+        launch(body)
 
 
 def test_boxes_and_pixels_need_their_own_maps():

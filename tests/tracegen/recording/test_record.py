@@ -114,7 +114,7 @@ def test_the_program_sees_the_properties_of_the_chosen_gpu(program, tmp_path, ca
 
 
 def test_a_call_that_is_not_provided_is_named_and_the_launches_before_it_are_kept(run, tmp_path):
-    with pytest.raises(TraceError, match=r"calls cudaMallocArray, which .* holds the 2 launches until then"):
+    with pytest.raises(TraceError, match=r"calls cudaMallocMipmappedArray, which .* holds the 2 launches until then"):
         run("array")
     assert names(tmp_path / "out") == ["order", "gather"]
     assert json.loads((tmp_path / "out/recording.json").read_text())["complete"] is False

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.recorded_programs import PTX
+from tracegen.ptx.emulator.textures import TextureTable
 from tracegen.recording.kernels import Executor, RecordedLaunch, RecordedModule, load_text
 from tracegen.recording.memory import AddressSpace
 
@@ -34,7 +35,7 @@ def grown():
         parameters = BASE.to_bytes(8, "little") + most.to_bytes(4, "little")
         launch = RecordedLaunch("grow", (1, 1, 1), (1, 1, 1), 0, parameters)
         for _ in range(times):
-            executor.run(module, launch, space.device_memory(copies=False))
+            executor.run(module, launch, space.device_memory(copies=False), TextureTable())
 
     return grow, executor, x
 

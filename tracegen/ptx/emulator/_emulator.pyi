@@ -25,6 +25,7 @@ class Emulator:
     slot: int
     instructions: int
     executed: int
+    changes_copies: bool
     def __init__(
         self,
         code: NDArray[Any],

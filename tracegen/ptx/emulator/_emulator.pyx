@@ -8,7 +8,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memmove, memset
+from libc.string cimport memcpy, memmove, memset
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tracegen.ptx.emulator._log cimport Log
 from tracegen.ptx.emulator._mbarrier cimport arrive, drop, has_completed, parity_of, start, state_of
 from tracegen.ptx.emulator._places cimport Places
 from tracegen.ptx.emulator._poison cimport Poison
-from tracegen.ptx.emulator._tensor_map cimport Rows, next_row, open_box
+from tracegen.ptx.emulator._tensor_map cimport Rows, keeps_values, next_row, open_box, open_row, swizzle
 from tracegen.ptx.emulator._texture cimport MOST_TEXELS, Footprint, Texture, find_surface, find_texels, sample
 from tracegen.ptx.emulator._warp cimport match_lanes, reduce_lanes, shuffle_lanes, vote_lanes
 from tracegen.ptx.isa._code cimport *
@@ -41,6 +41,7 @@ cdef enum:
     RECORDED_CONSTANT = 2   # rdmodel.trace.Space
     AT_MBARRIER = 255       # in place of the number of a barrier
     CHUNK = 16              # bytes of one lane of a bulk copy
+    MOST_RANKS = 16         # blocks that one copy can bring data to
     MAP_BYTES = 128
 
 cdef struct StepCounts:
@@ -106,6 +107,8 @@ cdef class Emulator:
     cdef int64_t phase             # of the barrier of the cluster, and the last one at which each thread arrived
     cdef int64_t[MAX_BLOCK_THREADS] arrived_phase
     cdef readonly int64_t executed # steps of the last call of `run`
+    cdef readonly bint changes_copies # whether a copy of a tensor has poisoned what it moved
+    cdef int64_t copying_warp      # the last warp that has a row of the bulk copy which is being recorded; -1: none
     cdef Log log
     # Per thread: its state, its next step (stale while it is active), and the barrier that it waits at.
     cdef int32_t[MAX_BLOCK_THREADS] next
@@ -183,6 +186,7 @@ cdef class Emulator:
         memset(self.registers, 0, <size_t>(self.variables * self.threads) * sizeof(uint64_t))
         self.places.clear()
         self.poison.clear()
+        self.changes_copies = False
         self.signals[self.rank] = 0
         self.phase = 0
         memset(self.arrived, 0, sizeof(self.arrived))
@@ -356,6 +360,8 @@ cdef class Emulator:
                 status = self.read_texture(code, lanes)
             elif code.op == SULD or code.op == SUST:
                 status = self.access_surface(code, lanes)
+            elif code.op == MOVE_BULK:
+                status = self.move_bulk(code, lanes)
             elif code.op == WAIT:
                 self.wait(lanes, code.src[0])
             else:
@@ -373,7 +379,7 @@ cdef class Emulator:
         The step stops the block if an address or a branch depends on poison. A branch about values alone is left.
         """
         cdef int64_t i, spoiled = self.poison.find(code.guard, &self.active)
-        cdef bint computes = code.op < LOAD or (code.op > SUST and code.op < BRA)
+        cdef bint computes = code.op < LOAD or (code.op > MOVE_BULK and code.op < BRA)
         cdef Lanes* lanes
         if spoiled >= 0 and code.op == BRA and code.mode:
             self.skip_region(code)
@@ -388,7 +394,7 @@ cdef class Emulator:
             if spoiled >= 0:
                 self.poison.taint(code, &self.active, code.guard)
             return FINISHED
-        for i in range(12 if code.op >= BRA else (1 if code.op <= ATOM else 4)):
+        for i in range(12 if code.op >= MOVE_BULK else (1 if code.op <= ATOM else 4)):
             spoiled = self.poison.find(code.src[i], lanes)
             if spoiled >= 0:
                 self.thread, self.slot = spoiled, code.src[i]
@@ -959,14 +965,13 @@ cdef class Emulator:
         return False
 
     cdef int64_t copy_bulk(self, const Code* code) noexcept nogil:
-        """Execute bulk copies between arrays and shared memory, lane by lane, and complete them at once."""
+        """Record bulk copies lane by lane, and complete their bytes at once; MOVE_BULK has moved the data."""
         cdef int64_t k, status = UNFINISHED
         cdef Lanes* lanes = self.guarded(code)
         self.wait(&self.active, code.guard)
         for k in range(12):
             self.wait(lanes, code.src[k])
-        if self.records and lanes.n:
-            self.log.uncount_instruction(lanes)
+        self.copying_warp = -1
         for k in range(lanes.n):
             if status == UNFINISHED:
                 status = self.copy_bulk_of(code, lanes.lane[k])
@@ -975,37 +980,17 @@ cdef class Emulator:
         return status
 
     cdef int64_t copy_bulk_of(self, const Code* code, int64_t lane) noexcept nogil:
-        """Record a copy as accesses of whole warps, 16 bytes per lane; its target is poisoned if that matters."""
+        """Record a copy as accesses of whole warps, 16 bytes per lane, and complete its bytes."""
         cdef Rows box
-        cdef uint64_t place = self.row(code.src[0])[lane] + <uint64_t>code.offset, start, at
-        cdef uint64_t shared = shared_offset(self.row(code.src[1])[lane])
-        cdef int64_t k, used = 0, total, size
-        cdef bint loads = code.mode == BULK_LOAD, spoils = code.flags & POISONED and code.flags & EXECUTE
-        if code.mode == BULK_CLEAR:
-            return self.clear_shared(code, lane)
-        if code.mode >= BULK_SHARED:
-            return self.copy_within_cluster(code, lane)
-        if code.count:
-            total = self.open_box_of(code, lane, place, &box)
-            if total < 0:
-                self.thread = lane
-                return TRAPPED if total == -1 else OUTSIDE
-        else:
-            total = <int64_t><uint32_t>self.row(code.src[3])[lane]
-            memset(&box, 0, sizeof(box))
-            box.rows, box.rank, box.start, box.size = 1, 1, place, total
-        if not self.locate_one(lane, SHARED, shared, total):
-            return OUTSIDE
-        if spoils and not loads and self.strict:
-            self.thread, self.slot = lane, -1
-            return UNCOMPUTED
+        cdef uint64_t start, at
+        cdef int64_t used = 0, size, total = self.open_copy(code, lane, &box)
+        if total < 0:
+            return -total
         while next_row(&box, &start, &size):
             if size > 0 and not self.locate_one(lane, GLOBAL, start, size):
                 return OUTSIDE
-            at = start
+            at = start if code.count else start - <uint64_t>box.skip
             while at < start + <uint64_t>size:
-                if spoils and not loads:
-                    self.poison.spoil(GLOBAL, lane, at, min(<int64_t>CHUNK, <int64_t>(start + <uint64_t>size - at)))
                 self.recorded[used] = at
                 used += 1
                 at += CHUNK
@@ -1013,7 +998,33 @@ cdef class Emulator:
                     return NO_MEMORY
         if used and not self.record_chunks(code, lane, &used):
             return NO_MEMORY
-        return self.deliver(code, lane, shared, total) if loads else UNFINISHED
+        return self.complete(code, lane, total) if code.mode == BULK_LOAD or code.mode >= BULK_SHARED else UNFINISHED
+
+    cdef int64_t open_copy(self, const Code* code, int64_t lane, Rows* box) noexcept nogil:
+        """Open the part of global memory that a copy transfers, if any; return its bytes in shared memory.
+
+        A negative number is the status that stops the copy.
+        """
+        cdef uint64_t place = self.row(code.src[0])[lane] + <uint64_t>code.offset
+        cdef int64_t total
+        cdef uint64_t left = 0, right = 0
+        memset(box, 0, sizeof(Rows))
+        if code.count:
+            total = self.open_box_of(code, lane, place, box)
+            if total < 0:
+                self.thread = lane
+                return -TRAPPED if total == -1 else -OUTSIDE
+        else:
+            total = <int64_t><uint32_t>self.row(code.src[3])[lane]
+            if code.mode < BULK_SHARED:
+                left, right = <uint32_t>self.value_of(code.src[4], lane), <uint32_t>self.value_of(code.src[5], lane)
+                open_row(box, place, total, <int64_t>left, <int64_t>right)
+            if left >= CHUNK or right >= CHUNK:
+                self.thread = lane
+                return -TRAPPED
+        if not self.locate_one(lane, SHARED, shared_offset(self.row(code.src[1])[lane]), total):
+            return -OUTSIDE
+        return total
 
     cdef int64_t open_box_of(self, const Code* code, int64_t lane, uint64_t place, Rows* box) noexcept nogil:
         """Open the part of a tensor that a copy transfers; -1: it cannot be copied here, -2: there is no tensor map."""
@@ -1028,27 +1039,50 @@ cdef class Emulator:
             offset[k] = <int64_t>(self.value_of(code.src[8 + k], lane) & 0xFFFF)
         return open_box(box, self.places.hosted[0], code.from_width, code.count, corner, offset)
 
-    cdef int64_t deliver(self, const Code* code, int64_t lane, uint64_t shared, int64_t total) noexcept nogil:
-        """Write what a copy brings to shared memory, of all blocks of a mask if there is one, and complete its bytes."""
-        cdef bint spoils = code.flags & POISONED and code.flags & EXECUTE
-        cdef uint64_t mask = self.value_of(code.src[11], lane) & 0xFFFF, offset = (<uint64_t>1 << RANK_BITS) - 1, at, bar
+    cdef inline bint reaches(self, const Code* code, int64_t lane, int64_t rank) noexcept nogil:
+        """Return whether a copy to shared memory has the block of a rank as a target; rank 0 stands for no mask."""
+        if code.mode != BULK_LOAD or code.src[11] < 0:
+            return rank == 0
+        return self.row(code.src[11])[lane] >> rank & 1
+
+    cdef inline uint64_t seen_by(self, const Code* code, uint64_t place, int64_t rank) noexcept nogil:
+        """Return an address in shared memory as that of the same place in a target of a copy."""
+        if code.mode != BULK_LOAD or code.src[11] < 0:
+            return place
+        return place & ((<uint64_t>1 << RANK_BITS) - 1) | <uint64_t>rank << RANK_BITS
+
+    cdef int64_t complete(self, const Code* code, int64_t lane, int64_t total) noexcept nogil:
+        """Complete the bytes of a copy at the mbarriers of its targets."""
+        cdef uint64_t target = self.row(code.src[1])[lane], bar
         cdef int64_t rank
-        for rank in range(WARP // 2 if code.src[11] >= 0 else 1):
-            if code.src[11] >= 0 and not mask >> rank & 1:
-                continue
-            at, bar = shared, shared_offset(self.value_of(code.src[2], lane))
-            if code.src[11] >= 0:
-                at = at & offset | <uint64_t>rank << RANK_BITS
-                bar = bar & offset | <uint64_t>rank << RANK_BITS
-            if not self.locate_one(lane, SHARED, at, total):
-                return OUTSIDE
-            if spoils:
-                self.poison.mark_shared(at, total, True)
-            if code.src[2] >= 0:
-                if not self.locate_one(lane, SHARED, bar, 8):
+        if code.mode != BULK_LOAD:
+            target = self.row(code.src[0])[lane] + <uint64_t>code.offset
+        for rank in range(MOST_RANKS):
+            if self.reaches(code, lane, rank):
+                if not self.locate_one(lane, SHARED, self.seen_by(code, shared_offset(target), rank), total):
                     return OUTSIDE
-                self.signal(bar, arrive(self.places.hosted[0], 0, -total))
+                if code.src[2] >= 0:
+                    bar = self.seen_by(code, shared_offset(self.row(code.src[2])[lane]), rank)
+                    if not self.locate_one(lane, SHARED, bar, 8):
+                        return OUTSIDE
+                    self.signal(bar, arrive(self.places.hosted[0], 0, -total))
         return UNFINISHED
+
+    # ---- The data of bulk copies
+
+    cdef int64_t move_bulk(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        """Move the data of bulk copies lane by lane, if they matter."""
+        cdef int64_t k, status = UNFINISHED
+        for k in range(lanes.n):
+            if status != UNFINISHED:
+                return status
+            if code.mode == BULK_CLEAR:
+                status = self.clear_shared(code, lanes.lane[k])
+            elif code.flags & EXECUTE and code.mode >= BULK_SHARED:
+                status = self.move_within_cluster(code, lanes.lane[k])
+            elif code.flags & EXECUTE:
+                status = self.move_bulk_of(code, lanes.lane[k])
+        return status
 
     cdef int64_t clear_shared(self, const Code* code, int64_t lane) noexcept nogil:
         """Fill shared memory of the block with zeros."""
@@ -1057,15 +1091,16 @@ cdef class Emulator:
         cdef int64_t total = <int64_t>min(size, <uint64_t>1 << 62)
         if not self.locate_one(lane, SHARED, place, total):
             return OUTSIDE
-        memset(self.places.hosted[0], 0, <size_t>total)
-        if code.flags & POISONED:
-            self.poison.mark_shared(place, total, False)
+        if code.flags & EXECUTE:
+            memset(self.places.hosted[0], 0, <size_t>total)
+            if code.flags & POISONED:
+                self.poison.mark(SHARED, place, total, False)
         return UNFINISHED
 
-    cdef int64_t copy_within_cluster(self, const Code* code, int64_t lane) noexcept nogil:
+    cdef int64_t move_within_cluster(self, const Code* code, int64_t lane) noexcept nogil:
         """Copy bytes from the shared memory of the block to that of a block of its cluster, or poison those to update."""
         cdef uint64_t to = shared_offset(self.row(code.src[0])[lane] + <uint64_t>code.offset)
-        cdef uint64_t origin = shared_offset(self.row(code.src[1])[lane]), bar = shared_offset(self.row(code.src[2])[lane])
+        cdef uint64_t origin = shared_offset(self.row(code.src[1])[lane])
         cdef int64_t total = <int64_t><uint32_t>self.row(code.src[3])[lane]
         cdef uint8_t* source
         if not self.locate_one(lane, SHARED, origin, total):
@@ -1074,16 +1109,85 @@ cdef class Emulator:
         if not self.locate_one(lane, SHARED, to, total):
             return OUTSIDE
         if code.mode == BULK_UPDATE:
-            if code.flags & POISONED and code.flags & EXECUTE:
-                self.poison.mark_shared(to, total, True)
-        elif code.flags & EXECUTE:
-            memmove(self.places.hosted[0], source, <size_t>total)
             if code.flags & POISONED:
-                self.poison.copy_shared(to, origin, total)
-        if not self.locate_one(lane, SHARED, bar, 8):
-            return OUTSIDE
-        self.signal(bar, arrive(self.places.hosted[0], 0, -total))
+                self.poison.mark(SHARED, to, total, True)
+            return UNFINISHED
+        memmove(self.places.hosted[0], source, <size_t>total)
+        if code.flags & POISONED:
+            self.poison.copy(SHARED, to, SHARED, origin, total)
         return UNFINISHED
+
+    cdef int64_t move_bulk_of(self, const Code* code, int64_t lane) noexcept nogil:
+        """Move the data of one copy, to all blocks of a mask if there is one."""
+        cdef Rows box
+        cdef int64_t rank, status = UNFINISHED, total = self.open_copy(code, lane, &box)
+        cdef uint64_t shared = shared_offset(self.row(code.src[1])[lane]), at
+        if total < 0:
+            return -total
+        for rank in range(MOST_RANKS):
+            if status == UNFINISHED and self.reaches(code, lane, rank):
+                at = self.seen_by(code, shared, rank)
+                if not self.locate_one(lane, SHARED, at, total):
+                    return OUTSIDE
+                status = self.move_rows(code, lane, box, at, total)
+        return status
+
+    cdef int64_t move_rows(self, const Code* code, int64_t lane, Rows box, uint64_t at, int64_t total) noexcept nogil:
+        """Move the rows of a box between global memory and the place `at` in shared memory, which was located last."""
+        cdef uint8_t* host = self.places.hosted[0]
+        cdef uint64_t start
+        cdef int64_t size
+        cdef bint loads = code.mode == BULK_LOAD, known = code.mode != BULK_REDUCE and keeps_values(&box, at), spoils
+        if loads:
+            memset(host, 0, <size_t>total)
+            if code.flags & POISONED:
+                self.poison.mark(SHARED, at, total, not known or box.fill)
+        self.changes_copies |= not known or box.fill
+        box.target = at
+        while next_row(&box, &start, &size) and (known or not loads):
+            if size > 0:
+                if not self.locate_one(lane, GLOBAL, start, size):
+                    return OUTSIDE
+                spoils = not known
+                if known:
+                    spoils = self.move_row(code, lane, &box, start, size, host + (box.target - at))
+                elif code.flags & POISONED:
+                    self.poison.mark(GLOBAL, start, size, True)
+                if spoils and not loads and self.strict:
+                    self.thread, self.slot = lane, -1
+                    return UNCOMPUTED
+            box.target += <uint64_t>box.row
+        return UNFINISHED
+
+    cdef bint move_row(
+        self, const Code* code, int64_t lane, const Rows* box, uint64_t start, int64_t size, uint8_t* host
+    ) noexcept nogil:
+        """Move a row of global memory that was located last, in pieces that shared memory has in one; True: poison.
+
+        `host` is the place of the whole row in shared memory.
+        """
+        cdef uint8_t* array = self.places.hosted[0]
+        cdef uint64_t place, bytes = self.row(code.src[11])[lane] if code.src[11] >= 0 else 0
+        cdef int64_t x = 0, n, i
+        cdef bint loads = code.mode == BULK_LOAD, masked = code.src[11] >= 0 and not loads, found = False
+        cdef uint8_t* shared
+        while x < size:
+            place = box.target + <uint64_t>(box.skip + x)
+            n = 1 if masked else size - x
+            if box.swizzle:
+                n = min(n, CHUNK - <int64_t>(place & (CHUNK - 1)))
+            place = swizzle(box, place)
+            shared = host + <int64_t>(place - box.target)
+            if loads:
+                memcpy(shared, array + x, <size_t>n)
+                if code.flags & POISONED:
+                    self.poison.copy(SHARED, place, GLOBAL, start + <uint64_t>x, n)
+            elif not masked or bytes >> (x % CHUNK) & 1:
+                memcpy(array + x, shared, <size_t>n)
+                if code.flags & POISONED:
+                    found |= self.poison.copy(GLOBAL, start + <uint64_t>x, SHARED, place, n)
+            x += n
+        return found
 
     cdef bint record_chunks(self, const Code* code, int64_t lane, int64_t* used) noexcept nogil:
         """Add one row for the chunks of a bulk copy; a warp has no more lanes than threads."""
@@ -1098,6 +1202,9 @@ cdef class Emulator:
             for i in range(self.piece.n):
                 self.piece_lanes[i] = <int32_t>(first + i)
             self.finish(&self.piece)
+            if self.copying_warp != lane // WARP:
+                self.log.uncount_instruction(&self.piece)
+                self.copying_warp = lane // WARP
             fits = self.log.append(&plain, &self.piece, op, GLOBAL, CHUNK, self.recorded + done)
             fits = fits and self.log.bytes <= self.max_bytes
             if op == OP_LOAD:

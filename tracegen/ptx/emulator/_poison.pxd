@@ -28,6 +28,5 @@ cdef class Poison:
     cdef int64_t transfer(
         self, const Code* code, const Lanes* lanes, int64_t space, const uint64_t* place, bint strict
     ) noexcept nogil
-    cdef void copy_shared(self, uint64_t to, uint64_t origin, int64_t size) noexcept nogil
-    cdef void mark_shared(self, uint64_t place, int64_t size, bint poisoned) noexcept nogil
-    cdef void spoil(self, int64_t space, int64_t thread, uint64_t place, int64_t size) noexcept nogil
+    cdef bint copy(self, int64_t to_space, uint64_t to, int64_t space, uint64_t origin, int64_t size) noexcept nogil
+    cdef void mark(self, int64_t space, uint64_t place, int64_t size, bint poisoned) noexcept nogil

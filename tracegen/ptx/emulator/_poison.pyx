@@ -197,27 +197,30 @@ cdef class Poison:
                 mark(bits, at + <uint64_t>(k * bytes), bytes, found)
         return refused
 
-    cdef void copy_shared(self, uint64_t to, uint64_t origin, int64_t size) noexcept nogil:
-        """Copy the poison of `size` bytes of shared memory that were found to exist."""
+    cdef bint copy(self, int64_t to_space, uint64_t to, int64_t space, uint64_t origin, int64_t size) noexcept nogil:
+        """Copy the poison of `size` bytes of memory that were found to exist; return whether there is any."""
         cdef uint64_t at = 0, start = 0
-        cdef int64_t k
-        cdef uint8_t* target = self.bits_of(SHARED, 0, to, &at)
-        cdef uint8_t* source = self.bits_of(SHARED, 0, origin, &start)
-        for k in range(size):
-            mark(target, at + <uint64_t>k, 1, is_spoiled(source, start + <uint64_t>k, 1))
+        cdef int64_t k = 0, i, n
+        cdef uint8_t* target = self.bits_of(to_space, 0, to, &at)
+        cdef uint8_t* source = self.bits_of(space, 0, origin, &start)
+        cdef bint found = False, spoiled
+        while k < size:
+            n = min(<int64_t>MOST_MARKED, size - k)
+            spoiled = source != NULL and is_spoiled(source, start + <uint64_t>k, n)
+            found |= spoiled
+            if target != NULL and not spoiled:
+                mark(target, at + <uint64_t>k, n, False)
+            elif target != NULL:
+                for i in range(k, k + n):
+                    mark(target, at + <uint64_t>i, 1, is_spoiled(source, start + <uint64_t>i, 1))
+            k += n
+        return found
 
-    cdef void mark_shared(self, uint64_t place, int64_t size, bint poisoned) noexcept nogil:
-        """Poison `size` bytes of shared memory that were found to exist, or take their poison."""
+    cdef void mark(self, int64_t space, uint64_t place, int64_t size, bint poisoned) noexcept nogil:
+        """Poison `size` bytes of memory that were found to exist, or take their poison."""
         cdef uint64_t at = 0
         cdef int64_t k = 0
-        cdef uint8_t* bits = self.bits_of(SHARED, 0, place, &at)
-        while k < size:
+        cdef uint8_t* bits = self.bits_of(space, 0, place, &at)
+        while bits != NULL and k < size:
             mark(bits, at + <uint64_t>k, min(<int64_t>MOST_MARKED, size - k), poisoned)
             k += MOST_MARKED
-
-    cdef void spoil(self, int64_t space, int64_t thread, uint64_t place, int64_t size) noexcept nogil:
-        """Poison `size` bytes, at most 16, of memory that was found to exist."""
-        cdef uint64_t at = 0
-        cdef uint8_t* bits = self.bits_of(space, thread, place, &at)
-        if bits != NULL:
-            mark(bits, at, size, True)

@@ -10,6 +10,11 @@ cdef enum:
     MOST_BYTES = 1 << 20
     MOST_PIXELS = 1024
     GATHERED_ROWS = 4
+    FLUSHED = 8              # f32.ftz, whose subnormal values become zeros
+    TF32 = 11                # from here on, elements are rounded or packed
+    LINE = 128               # bytes after which the order of the pieces of a swizzled row changes
+    PIECE_BITS = 4
+    MOST_SWIZZLE = 3         # rows of 128 bytes; 1 and 2 have 32 and 64
 
 
 cdef inline int64_t word_at(const uint8_t* map, int64_t offset) noexcept nogil:
@@ -73,7 +78,36 @@ cdef int64_t open_box(
     low, high = max(<int64_t>0, corner[0]), min(box.dims[0], corner[0] + box.extent[0])
     box.size = max(<int64_t>0, high - low) * unit // 8
     box.start += <uint64_t>(low * unit // 8)
+    box.skip = (low - corner[0]) * unit // 8
+    box.plain = type < TF32 and type != FLUSHED
+    box.swizzle, box.fill = map[<int64_t>MAP_SWIZZLE], map[<int64_t>MAP_FILL] != 0
     return box.extent[0] * bits // 8 * box.rows
+
+
+cdef void open_row(Rows* box, uint64_t start, int64_t bytes, int64_t left, int64_t right) noexcept nogil:
+    """Start at the only row of a copy without a tensor map, which ignores bytes on its left and right."""
+    memset(box, 0, sizeof(Rows))
+    box.rows, box.rank, box.row, box.plain, box.fill = 1, 1, bytes, True, left + right > 0
+    box.start, box.skip, box.size = start + <uint64_t>left, left, max(<int64_t>0, bytes - left - right)
+
+
+cdef bint keeps_values(const Rows* box, uint64_t place) noexcept nogil:
+    """Return whether the values of a copy to or from shared memory at `place` are known.
+
+    Swizzled rows must fill the span of the swizzle, as other ones have no documented place.
+    """
+    cdef bint ordered = box.swizzle == 0
+    if 0 < box.swizzle <= MOST_SWIZZLE:
+        ordered = box.row == 1 << (PIECE_BITS + box.swizzle) and place % LINE == 0
+    return box.plain and ordered
+
+
+cdef uint64_t swizzle(const Rows* box, uint64_t place) noexcept nogil:
+    """Return the place in shared memory of what is at `place` without a swizzle.
+
+    The number of a line of 128 bytes changes that of the pieces in it (CUDA C++ Programming Guide, "TMA Swizzle").
+    """
+    return place ^ (place // LINE & ((<uint64_t>1 << box.swizzle) - 1)) << PIECE_BITS if box.swizzle else place
 
 
 cdef bint open_tile(Rows* box, const int64_t* corner) noexcept nogil:

@@ -16,7 +16,7 @@ cdef struct Texture:
     int64_t bytes          # of one component: 1, 2, 4 or 8
     int64_t kind           # Kind of the components
     int64_t block          # 64-byte columns are stacked in blocks of so many times 8 rows; 0: rows lie one by one
-    int64_t columns        # 64-byte columns of a row of blocks
+    int64_t columns        # 64-byte columns of a row of blocks; without blocks, bytes between rows
     int64_t slice          # bytes of a slice
     int64_t normalised     # coordinates from 0 to 1
     int64_t linear         # filter

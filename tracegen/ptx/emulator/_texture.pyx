@@ -16,7 +16,7 @@ cdef inline uint64_t place_in_slice(const Texture* t, int64_t column, int64_t y)
     """Return the offset of byte `column` of row `y` in a slice."""
     cdef int64_t rows = y // 8, inner
     if t.block == 0:
-        return <uint64_t>(y * t.width * t.components * t.bytes + column)
+        return <uint64_t>(y * t.columns + column)
     # 512 bytes for 64 bytes of 8 rows: pieces of 16 bytes by 2 rows, of which four lie on top of each other.
     inner = column % 64 // 32 * 256 + y % 8 // 2 * 64 + column % 32 // 16 * 32 + y % 2 * 16 + column % 16
     return <uint64_t>((rows // t.block * t.columns + column // 64) * t.block * 512 + rows % t.block * 512 + inner)

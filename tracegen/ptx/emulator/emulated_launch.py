@@ -37,7 +37,9 @@ from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack
 from tracegen.ptx.emulator.recorded_rows import columns_of_rows
 from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
+from tracegen.ptx.isa._code import TENSOR_MAP
 from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, differs_by_block, read_special_register
+from tracegen.ptx.isa.tensor_map import BYTES as MAP_BYTES
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.chains import Piece, executions, straight_pieces
@@ -47,7 +49,7 @@ from tracegen.ptx.lowering.pointers import global_targets
 from tracegen.ptx.lowering.poisoning import PoisonFlow
 from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, ParameterPart, encode_steps
 from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_slots
-from tracegen.ptx.lowering.slicing import changes_own_data, depends_on_data, tainted_slots
+from tracegen.ptx.lowering.slicing import PARAMETER, changes_data, depends_on_data, tainted_slots
 from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.registers.counting import count_registers
@@ -165,8 +167,7 @@ class LoadedModule:
     def bind_texture(self, texture: Texture, buffer: DeviceBuffer, reference: str | None = None) -> None:
         """Let kernels read the texture in `buffer` through its address, or through a texture reference by its name."""
         handle = buffer.base if reference is None else self.address_of(reference)
-        self.textures.rows[handle] = texture.row(handle, buffer.base)
-        self.textures.has_blocks |= bool(texture.block)
+        self.textures.add(texture.row(handle, buffer.base))
 
     def fill(self, variable: str, content: bytes | NDArray[np.uint8]) -> None:
         """Give a variable of the module, by its name in the PTX, as many bytes as it has."""
@@ -188,10 +189,10 @@ class LoadedModule:
     def _addresses(self) -> dict[str, int]:
         return {name: buffer.base for name, buffer in self._variables.items()}
 
-    def moved(self, memory: DeviceMemory) -> LoadedModule:
-        """Return the module in another memory, which has its variables at the same addresses and nothing above."""
+    def moved(self, memory: DeviceMemory, textures: TextureTable) -> LoadedModule:
+        """Return the module with textures in another memory, which has the variables at the same addresses alone."""
         other = copy(self)
-        other.memory = memory
+        other.memory, other.textures = memory, textures
         other.parameters = memory.allocate(np.zeros(MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
         assert other.parameters.base == self.parameters.base
         found = {name: memory.find(buffer.base) for name, buffer in self._variables.items()}
@@ -258,11 +259,11 @@ class EmulatedLaunch:
 
     def _mark_steps(self, values: bool) -> None:
         steps = self._program.steps
-        targets = global_targets(self._program, self._pointers())
+        targets = global_targets(self._program, self._pointers(), self._mapped_arrays())
         reduced = reduce_slice(steps, values=False, targets=targets)
         decisive = reduced.members
-        self.data_dependent = depends_on_data(steps, decisive)
-        self.order_dependent = changes_own_data(steps, decisive)
+        self.data_dependent = depends_on_data(steps, decisive, targets)
+        self.order_dependent = self.data_dependent and changes_data(steps, decisive)
         if values:
             reduced = reduce_slice(steps, values=True, targets=targets)
         executed = reduced.members
@@ -287,9 +288,23 @@ class EmulatedLaunch:
         found = {}
         memory = self._machine.memory
         for slot, constant in enumerate(self._program.constants, start=self._program.variables):
-            buffer = None if isinstance(constant, str) else memory.find(self._constant(constant))
-            if buffer is not None:
+            address = 0 if isinstance(constant, str) else self._constant(constant)
+            buffer = memory.find(address)
+            if buffer is self._machine.parameters:
+                found[slot] = f"{PARAMETER}{address - buffer.base}"
+            elif buffer is not None:
                 found[slot] = str(buffer.base)
+        return found
+
+    def _mapped_arrays(self) -> dict[str, str]:
+        """Return the array that each parameter with the size of a tensor map describes, if it is one."""
+        found = {}
+        for offset, size, _ in self._program.parameters:
+            if size == MAP_BYTES:
+                start = offset + TENSOR_MAP["MAP_ADDRESS"]
+                buffer = self._machine.memory.find(int.from_bytes(self._parameters[start : start + 8], "little"))
+                if buffer is not None:
+                    found[f"{PARAMETER}{offset}"] = str(buffer.base)
         return found
 
     def _mark_branches(self, reduced: ReducedSlice) -> NDArray[np.int64]:

@@ -46,8 +46,8 @@ class LaunchErrors:
         thread = self._thread(block, emulator.thread)
         if status == Status.OUTSIDE:
             address = emulator.address
-            access = f"{instruction} of {step.count * step.width // 8} bytes at {self._where_is(step.space, address)}"
-            return self._located(step, f"{access}, {thread}")
+            size = "" if step.op in ("MOVE_BULK", "COPY_BULK") else f" of {step.count * step.width // 8} bytes"
+            return self._located(step, f"{instruction}{size} at {self._where_is(step.space, address)}, {thread}")
         if status == Status.TOO_LONG:
             message = f"block {block} executed more than max_instructions={self._launched.limit} warp instructions"
             return self._located(step, f"{message}; it is at {instruction}")
@@ -56,11 +56,12 @@ class LaunchErrors:
         if status == Status.DEADLOCK:
             return self._deadlock(emulator, block)
         if status == Status.UNCOMPUTED:
-            return self._located(step, f"{self._dependence(step, emulator.slot, instruction)}, {thread}")
+            what = self._dependence(step, emulator.slot, instruction, emulator.changes_copies)
+            return self._located(step, f"{what}, {thread}")
         reason = step.reason or f"{instruction}: the number of a barrier must be 0 to 15"
         return self._located(step, f"{reason}, {thread}")
 
-    def _dependence(self, step: Step, slot: int, instruction: str) -> str:
+    def _dependence(self, step: Step, slot: int, instruction: str, copied: bool) -> str:
         """Describe what depends on a value that is not computed, and through which instructions."""
         what = f"the address of {instruction}"
         if slot < 0:
@@ -69,7 +70,7 @@ class LaunchErrors:
             what = f"the predicate of {instruction}"
         elif not is_memory_step(step):
             what = f"an operand of {instruction}"
-        way = self._launched.poisoned.chain(None if slot < 0 else slot, step, self._describe)
+        way = self._launched.poisoned.chain(None if slot < 0 else slot, step, self._describe, copied=copied)
         return f"{what} depends on a value that is not computed: {way} (its values are not computed here)"
 
     def _describe(self, step: Step) -> str:

@@ -69,11 +69,11 @@ class Texture:
     def row(self, handle: int, base: int) -> tuple[int, ...]:
         """Return the row of the table of textures for a texture in device memory at `base`."""
         depth, height, width, components = self.texels.shape
-        columns = -(-self.bytes_of_row // _PIECE_BYTES)
-        return (
-            handle, base, width, height, depth, components, self.texels.itemsize, KINDS[_KINDS[self.texels.dtype.kind]],
-            self.block, columns, self.content.nbytes // depth, int(self.options.normalized),
-            int(self.options.filter == "linear"), ADDRESSES[self.options.address],
+        return texture_row(
+            handle, base, (width, height, depth), components, self.texels.itemsize,
+            KINDS[_KINDS[self.texels.dtype.kind]], self.block, self.bytes_of_row, self.content.nbytes // depth,
+            normalised=self.options.normalized, linear=self.options.filter == "linear",
+            address=ADDRESSES[self.options.address],
         )  # fmt: skip
 
     def update(self, array: NDArray[Any]) -> None:
@@ -142,12 +142,39 @@ def block_places(row_bytes: int, height: int, block: int) -> NDArray[np.int64]:
     return pieces * 512 + inside
 
 
+def texture_row(
+    handle: int,
+    base: int,
+    extent: tuple[int, int, int],
+    components: int,
+    bytes: int,
+    kind: int,
+    block: int,
+    pitch: int,
+    slice: int,
+    *,
+    normalised: bool,
+    linear: bool,
+    address: int,
+) -> tuple[int, ...]:
+    """Return a row of the table of textures, in the order of `TEXTURE_FIELDS`; `pitch` is the bytes of a row."""
+    columns = -(-pitch // _PIECE_BYTES) if block else pitch
+    return (
+        handle, base, *extent, components, bytes, kind, block, columns, slice, int(normalised), int(linear), address,
+    )  # fmt: skip
+
+
 class TextureTable:
     """The textures that kernels can read: `rows` by handle; `has_blocks` tells whether one lies in blocks."""
 
     def __init__(self) -> None:
         self.rows: dict[int, tuple[int, ...]] = {}
         self.has_blocks = False
+
+    def add(self, row: tuple[int, ...]) -> None:
+        """Add a texture, or change the one with the same handle."""
+        self.rows[row[0]] = row
+        self.has_blocks |= bool(row[TEXTURE_FIELDS.index("block")])
 
     def table(self) -> NDArray[np.int64]:
         """Return the rows as a table of `TEXTURE_FIELDS`; without any, one row with a handle that no kernel has."""

@@ -12,6 +12,8 @@ cpdef enum Opcode:
     COPYSIGN, TESTP, FCOMPARE, FLOAT_TO_INT, INT_TO_FLOAT, FLOAT_TO_FLOAT
     # memory
     LOAD, STORE, ATOM, TEX, SULD, SUST
+    # the data of a bulk copy; COPY_BULK records its accesses and completes its bytes
+    MOVE_BULK
     # between the lanes of a warp
     SHFL, VOTE, MATCH, ACTIVEMASK, REDUX
     # steps without a value: a result that is not computed, and a wait for asynchronous copies

@@ -25,6 +25,9 @@ TENSOR_TYPES = (
 _TYPE_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4, 0.5, 1, 1)
 """Bytes of an element in shared memory."""
 
+SWIZZLES = (0, 32, 64, 128)
+"""Bytes of the rows whose pieces change places in shared memory, in the order of their numbers in PTX."""
+
 _MAX_RANK, _MAX_BOX, _MAX_PIXELS, _MAX_STEP = 5, 256, 1024, 8
 
 
@@ -36,6 +39,8 @@ def tensor_map(
     strides: Sequence[int],
     box: Sequence[int],
     steps: Sequence[int] | None = None,
+    swizzle: int = 0,
+    nan: bool = False,
 ) -> bytes:
     """Return a tensor map for boxes: 128 bytes, for a parameter of a kernel.
 
@@ -53,6 +58,10 @@ def tensor_map(
         Elements of a box along each dimension, at most 256.
     steps
         Distances of the elements that are copied along each dimension, 1 to 8 (default: 1); along the last one, 1.
+    swizzle
+        Bytes of the rows in shared memory whose pieces of 16 bytes change places: one of `SWIZZLES`, 0 for none.
+    nan
+        Whether elements outside the tensor are not a number; otherwise, they are zeros.
 
     Raises
     ------
@@ -60,7 +69,7 @@ def tensor_map(
         If a value is not allowed.
     """
     steps = [1] * len(shape) if steps is None else steps
-    content = _tensor(address, element, shape, strides, steps)
+    content = _tensor(address, element, shape, strides, steps, swizzle, nan)
     if len(box) != len(shape):
         raise ConfigError(f"box={tuple(box)}: must have {len(shape)} sizes, one for each dimension")
     if not all(1 <= size <= _MAX_BOX for size in box):
@@ -82,6 +91,8 @@ def pixel_map(
     channels: int,
     pixels: int,
     steps: Sequence[int] | None = None,
+    swizzle: int = 0,
+    nan: bool = False,
 ) -> bytes:
     """Return a tensor map for columns of pixels (``im2col``): 128 bytes, for a parameter of a kernel.
 
@@ -91,7 +102,7 @@ def pixel_map(
 
     Parameters
     ----------
-    address, element, shape, strides, steps
+    address, element, shape, strides, steps, swizzle, nan
         As of `tensor_map`; `steps` are the strides of the convolution.
     lower, upper
         Corners of the box along depth, height and width, such as -1 and -1 for a window of 3 pixels and a border of 1.
@@ -106,7 +117,7 @@ def pixel_map(
         If a value is not allowed.
     """
     steps = [1] * len(shape) if steps is None else steps
-    content = _tensor(address, element, shape, strides, steps)
+    content = _tensor(address, element, shape, strides, steps, swizzle, nan)
     spatial = len(shape) - 2
     if spatial < 1 or len(lower) != spatial or len(upper) != spatial:
         raise ConfigError(
@@ -131,7 +142,13 @@ def _bytes(element: str) -> float:
 
 
 def _tensor(
-    address: int, element: str, shape: Sequence[int], strides: Sequence[int], steps: Sequence[int]
+    address: int,
+    element: str,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    steps: Sequence[int],
+    swizzle: int,
+    nan: bool,
 ) -> bytearray:
     """Return the part of a map that describes the tensor itself."""
     rank = len(shape)
@@ -148,10 +165,13 @@ def _tensor(
         raise ConfigError(f"strides={tuple(strides)}, address={address}: strides must be multiples of 16 bytes")
     if not all(1 <= step <= _MAX_STEP for step in steps) or steps[-1] != 1:
         raise ConfigError(f"steps={tuple(steps)}: must be 1 to {_MAX_STEP}, and 1 along the last dimension")
+    if swizzle not in SWIZZLES:
+        raise ConfigError(f"swizzle={swizzle!r}: must be one of {', '.join(map(str, SWIZZLES))}")
     content = bytearray(BYTES)
     struct.pack_into("<Q", content, TENSOR_MAP["MAP_ADDRESS"], address)
     struct.pack_into("<I", content, TENSOR_MAP["MAP_RANK"], rank - 1)
     content[TENSOR_MAP["MAP_TYPE"]] = TENSOR_TYPES.index(element)
+    content[TENSOR_MAP["MAP_SWIZZLE"]], content[TENSOR_MAP["MAP_FILL"]] = SWIZZLES.index(swizzle), nan
     for field, values in (("MAP_DIMS", shape), ("MAP_STEPS", steps)):
         struct.pack_into(f"<{rank}I", content, TENSOR_MAP[field], *reversed(values))
     struct.pack_into(f"<{rank - 1}Q", content, TENSOR_MAP["MAP_STRIDES"], *reversed(strides))

@@ -203,31 +203,47 @@ def _translate_bulk(t: Translation) -> None:
     target, source, size, *more = operands
     fields = access_fields(t, source if loads else target, "GLOBAL")
     shared = _address(t, target if loads else source)
-    barrier = _address(t, more[0]) if loads else NO_SLOT
-    mask = _mask(t, more[1:]) if loads else NO_SLOT
-    _emit_bulk(t, loads, (fields.pop("slot"), shared, barrier, t.value(size, "u32")), mask, offset=fields["offset"])
+    ignored = [t.value(more.pop(0), "u32") for _ in range(2)] if t.has("ignore_oob") else []
+    barrier = _address(t, more.pop(0)) if loads else NO_SLOT
+    src = fields.pop("slot"), shared, barrier, t.value(size, "u32"), *ignored
+    reason = f"must ignore 0 to {_MOST_IGNORED} bytes on each side"
+    _emit_bulk(t, loads, src, _mask(t, more), reason, offset=fields["offset"])
+
+
+_MOST_IGNORED = 15
 
 
 def _copy_within_cluster(t: Translation, operands: list[Operand]) -> None:
     target, source, size, barrier = operands
     src = _address(t, target), _address(t, source), _address(t, barrier), t.value(size, "u32")
     mode = BULK_COPIES["BULK_UPDATE" if t.has("reduce") else "BULK_SHARED"]
-    t.emit("COPY_BULK", src=src, mode=mode, count=0, space="SHARED", **t.guard())
+    for op in ("MOVE_BULK", "COPY_BULK"):
+        t.emit(op, src=src, mode=mode, count=0, space="SHARED", **t.guard())
 
 
 def translate_clearing(t: Translation) -> None:
     """Emit ``st.bulk``, which fills shared memory with zeros."""
     target, size, _ = t.operands
     src = _address(t, target), NO_SLOT, NO_SLOT, t.value(size, "u64")
-    t.emit("COPY_BULK", src=src, mode=BULK_COPIES["BULK_CLEAR"], count=0, space="SHARED", **t.guard())
+    t.emit("MOVE_BULK", src=src, mode=BULK_COPIES["BULK_CLEAR"], count=0, space="SHARED", **t.guard())
 
 
 def _mask(t: Translation, operands: list[Operand]) -> int:
-    """Return the slot of the mask of the blocks that a copy brings its data to; none: the one of the address."""
-    return t.value(operands[0], "b16") if t.has("multicast::cluster") else NO_SLOT
+    """Return the slot of a mask, if any: of the blocks that a load reaches, or of the bytes that a store writes.
+
+    Of `operands`, a load has the mask before the cache policy, a store after it.
+    """
+    if t.has("multicast::cluster"):
+        return t.value(operands[0], "b16")
+    return t.value(operands[-1], "b16") if t.has("cp_mask") else NO_SLOT
 
 
-_FORMS = {"im2col": "BOX_IM2COL", "tile::gather4": "BOX_ROWS", "tile::scatter4": "BOX_ROWS"}
+_FORMS = {
+    "im2col": "BOX_IM2COL",
+    "im2col_no_offs": "BOX_IM2COL",
+    "tile::gather4": "BOX_ROWS",
+    "tile::scatter4": "BOX_ROWS",
+}
 """Parts of tensors that are no boxes, by modifier."""
 
 _GATHERED = 4
@@ -237,10 +253,10 @@ _GATHERED = 4
 def _copy_box(t: Translation, operands: list[Operand], loads: bool) -> None:
     shared = operands.pop(0) if loads else None
     where, corner, *more = operands
-    if not isinstance(corner, Vector) or not isinstance(where, Address) or t.has("im2col::w"):
+    if not isinstance(corner, Vector) or not isinstance(where, Address):
         raise UnsupportedError
-    if any(m.startswith("im2col::") or m == "im2col_no_offs" for m in t.modifiers):
-        raise UnsupportedError
+    if any(m.startswith("im2col::w") for m in t.modifiers):
+        raise UnsupportedError("pixels along the width alone, and their halo, are not followed")
     form = t.pick(_FORMS, "BOX_TILE")
     rank = int(t.pick({f"{d}d": d for d in range(1, 6)}))
     if len(corner.items) != (1 + _GATHERED if form == "BOX_ROWS" else rank):
@@ -261,17 +277,22 @@ def _copy_box(t: Translation, operands: list[Operand], loads: bool) -> None:
     src = (fields.pop("slot"), slot, barrier, *coordinates, *(5 - len(coordinates)) * [NO_SLOT], *offsets)
     mask = _mask(t, more) if loads else NO_SLOT
     space = "CONST" if in_parameter else "GLOBAL"
-    _emit_bulk(t, loads, src, mask, offset=fields["offset"], count=rank, space=space, from_width=BOXES[form])
-
-
-def _emit_bulk(t: Translation, loads: bool, src: tuple[int, ...], mask: int, **fields: Any) -> None:
-    mode = "BULK_LOAD" if loads else ("BULK_REDUCE" if t.has("reduce") else "BULK_STORE")
-    dst = (_bulk_loads(t),) if loads else ()
     reason = "the tensor map describes no tensor of this rank with whole elements, plain layout and such boxes"
-    t.emit(
-        "COPY_BULK", dst=dst, src=(*src, *(11 - len(src)) * [NO_SLOT], mask), mode=BULK_COPIES[mode],
-        reason=f"{'.'.join((t.instruction.opcode, *t.modifiers))}: {reason}", **{"count": 0, **fields}, **t.guard(),
-    )  # fmt: skip
+    fields = {"offset": fields["offset"], "count": rank, "space": space, "from_width": BOXES[form]}
+    _emit_bulk(t, loads, src, mask, reason, **fields)
+
+
+def _emit_bulk(t: Translation, loads: bool, src: tuple[int, ...], mask: int, reason: str, **fields: Any) -> None:
+    """Emit the step that moves the data, and the one that is recorded and completes the bytes.
+
+    `reason` tells why a copy stops that is not allowed.
+    """
+    mode = "BULK_LOAD" if loads else ("BULK_REDUCE" if t.has("reduce") else "BULK_STORE")
+    for op, dst in (("MOVE_BULK", ()), ("COPY_BULK", (_bulk_loads(t),) if loads else ())):
+        t.emit(
+            op, dst=dst, src=(*src, *(11 - len(src)) * [NO_SLOT], mask), mode=BULK_COPIES[mode],
+            reason=f"{'.'.join((t.instruction.opcode, *t.modifiers))}: {reason}", **{"count": 0, **fields}, **t.guard(),
+        )  # fmt: skip
 
 
 _MAP_FIELDS = {

@@ -11,7 +11,7 @@ from tracegen.ptx.lowering.slicing import is_memory_step, spaces_of
 PREDICATED_INSTRUCTIONS = 7
 """Most instructions of a branch that predicates replace (CUDA C Programming Guide 4, "Control Flow Instructions")."""
 
-_ENDS = frozenset({"BRA", "BRX", "CALL", "RET", "EXIT", "BAR", "TRAP", "MBAR", "COPY_BULK"})
+_ENDS = frozenset({"BRA", "BRX", "CALL", "RET", "EXIT", "BAR", "TRAP", "MBAR", "COPY_BULK", "MOVE_BULK"})
 """Operations that are not predicated together with other instructions."""
 
 

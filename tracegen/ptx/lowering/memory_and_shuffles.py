@@ -281,8 +281,11 @@ def translate_convert_address(t: Translation) -> None:
         window = t.constant(MEMORY_SPACES[space] << WINDOW_BITS)
         t.data("SUB" if t.has("to") else "ADD", dst, a, window)
     elif t.has("param") and not t.has("to"):
-        # An address of the parameter space may have passed through 32 bits; the base has more.
-        t.data("OR", dst, a, t.constant(t.scope.parameter_base >> 32 << 32))
+        # An address of the parameter space may have passed through 32 bits; the base has more. Its half is shifted,
+        # as a constant would count as a pointer to the first parameter.
+        upper = t.temporary()
+        t.data("SHL", upper, t.constant(t.scope.parameter_base >> 32), t.constant(32))
+        t.data("OR", dst, a, upper)
     else:
         t.counted = False
         t.data("MOV", dst, a)

@@ -22,11 +22,13 @@ _WHOLE = 64
 """Bits of a pointer."""
 
 
-def global_targets(program: LoweredKernel, constants: Mapping[int, str]) -> Callable[[Step], frozenset[str]]:
+def global_targets(
+    program: LoweredKernel, constants: Mapping[int, str], mapped: Mapping[str, str]
+) -> Callable[[Step], frozenset[str]]:
     """Return the function that tells the arrays which a step may access in global memory.
 
-    `constants` has the array at the address that a constant slot holds. The function returns names of arrays, or
-    `ANYWHERE` alone.
+    `constants` has the array at the address that a constant slot holds, and `mapped` the one that a tensor map
+    describes, by the name of the map. The function returns names of arrays, or `ANYWHERE` alone.
     """
     small = {
         slot
@@ -37,6 +39,8 @@ def global_targets(program: LoweredKernel, constants: Mapping[int, str]) -> Call
 
     def of(step: Step) -> frozenset[str]:
         found = targets.get(step.src[0], set()) - {_PART}
+        if step.op == "MOVE_BULK" and step.count:  # its address is that of a tensor map
+            found = {mapped.get(name, ANYWHERE) for name in found}
         return frozenset({ANYWHERE}) if not found or ANYWHERE in found else frozenset(found)
 
     return of

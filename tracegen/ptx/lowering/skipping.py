@@ -13,7 +13,22 @@ _MAX_REGION = 4096
 """Maximum number of steps of a region that is examined."""
 
 _EFFECTS = frozenset(
-    {"STORE", "ATOM", "TEX", "SULD", "SUST", "BRX", "CALL", "RET", "EXIT", "BAR", "TRAP", "COPY_BULK", "MBAR"}
+    {
+        "STORE",
+        "ATOM",
+        "TEX",
+        "SULD",
+        "SUST",
+        "MOVE_BULK",
+        "BRX",
+        "CALL",
+        "RET",
+        "EXIT",
+        "BAR",
+        "TRAP",
+        "COPY_BULK",
+        "MBAR",
+    }
 )
 
 

@@ -7,20 +7,24 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from tracegen.ptx.isa._code import BULK_COPIES
 from tracegen.ptx.lowering.program import NO_SLOT, Step
 
-READS = frozenset({"LOAD", "ATOM", "TEX", "SULD"})
-WRITES = frozenset({"STORE", "ATOM", "SUST"})
+_MEMORY_OPS = frozenset({"LOAD", "STORE", "ATOM", "TEX", "SULD", "SUST"})
+
+READS = frozenset({"LOAD", "ATOM", "TEX", "SULD", "MOVE_BULK"})
+WRITES = frozenset({"STORE", "ATOM", "SUST", "MOVE_BULK"})
 """Operations that read and that write memory, textures and surfaces included."""
 
-_MEMORY_OPS = READS | WRITES
 _TEXTURE_OPS = frozenset({"TEX", "SULD", "SUST"})
-_CONTROL_OPS = ("BRX", "RET", "BAR", "COPY_BULK", "MBAR")
-"""Control operations with sources that decide which steps follow, or what they access."""
+_CONTROL_OPS = ("BRX", "RET", "BAR")
+"""Control operations with sources that decide which steps follow."""
 
 _RECORDED_SPACES = frozenset({"GLOBAL", "LOCAL", "CONST"})
 
 
 ANYWHERE = "anywhere"
 """Target of an access to global memory that may address any array."""
+
+PARAMETER = "parameter "
+"""Start of the name of a target that is a parameter of the kernel, at an offset; no store changes it."""
 
 
 def all_arrays(step: Step) -> frozenset[str]:
@@ -54,14 +58,10 @@ class Slice:
         for index, step in enumerate(steps):
             if index not in without:
                 self._need(_roots(step))
-            if step.op in WRITES and "GLOBAL" in spaces_of(step) and values:
+            if step.op in WRITES and "GLOBAL" in spaces_written(step) and values:
                 self._spaces.add(_ALL)
-            if step.op in ("TRAP", "MBAR"):
-                self.members.add(index)
-            if step.op == "COPY_BULK":
+            if step.op in ("TRAP", "MBAR", "COPY_BULK"):
                 self._enter(index)
-                if values:
-                    self._spaces.add(_ALL)
         self._add_stores()
 
     def _need(self, slots: Iterable[int]) -> None:
@@ -79,10 +79,8 @@ class Slice:
     def _enter(self, index: int) -> None:
         self.members.add(index)
         step = self._steps[index]
-        if step.op in READS:
-            self._spaces |= self._places(step) - {"CONST"}
-        if step.op == "COPY_BULK":
-            self._spaces |= {_ALL if space == "GLOBAL" else space for space in spaces_read_by_copy(step)}
+        if step.op in READS or step.op == "COPY_BULK":
+            self._spaces |= self._places(step, spaces_read(step)) - {"CONST"}
 
     def _add_stores(self) -> None:
         """Add the stores to every space that the slice reads, until the slice stops growing."""
@@ -90,14 +88,16 @@ class Slice:
         while done != len(self.members):
             done = len(self.members)
             for index, step in enumerate(self._steps):
-                if step.op in WRITES and index not in self.members and self._is_read(self._places(step)):
+                if step.op not in WRITES or index in self.members:
+                    continue
+                if self._is_read(self._places(step, spaces_written(step))):
                     self._enter(index)
                     self._need((*step.src, step.guard))
 
-    def _places(self, step: Step) -> set[str]:
-        """Return the spaces of an access, with the array for global memory."""
-        spaces = spaces_of(step)
-        return {*spaces - {"GLOBAL"}} | ({f"GLOBAL {a}" for a in self._targets(step)} if "GLOBAL" in spaces else set())
+    def _places(self, step: Step, spaces: frozenset[str]) -> set[str]:
+        """Return the spaces of an access, with the arrays for global memory."""
+        arrays = self._targets(step) if "GLOBAL" in spaces else ()
+        return {*spaces - {"GLOBAL"}, *(f"GLOBAL {a}" for a in arrays if not a.startswith(PARAMETER))}
 
     def _is_read(self, places: set[str]) -> bool:
         reads_all, writes_all = _ALL in self._spaces, _ALL in places
@@ -128,7 +128,7 @@ def _roots(step: Step) -> tuple[int, ...]:
         return (step.src[0], step.guard)
     if step.op == "BRA":
         return (step.guard,)
-    if step.op in ("COPY_BULK", "MBAR"):
+    if step.op in ("MOVE_BULK", "COPY_BULK", "MBAR"):
         return (*step.src, step.guard)
     return step.src if step.op in _CONTROL_OPS else ()
 
@@ -138,17 +138,30 @@ def is_memory_step(step: Step) -> bool:
     return step.op in _MEMORY_OPS
 
 
-_TO_GLOBAL = BULK_COPIES["BULK_STORE"], BULK_COPIES["BULK_REDUCE"]
+_MOVED = {
+    "BULK_LOAD": ({"GLOBAL"}, "SHARED"),
+    "BULK_STORE": ({"SHARED"}, "GLOBAL"),
+    "BULK_REDUCE": ({"SHARED", "GLOBAL"}, "GLOBAL"),
+    "BULK_SHARED": ({"SHARED"}, "SHARED"),
+    "BULK_UPDATE": ({"SHARED"}, "SHARED"),
+    "BULK_CLEAR": (set[str](), "SHARED"),
+}
+"""The spaces that the data of a bulk copy come from, and the one that they go to, by the kind of the copy."""
+
+_MOVES = {BULK_COPIES[kind]: (frozenset(origins), frozenset({target})) for kind, (origins, target) in _MOVED.items()}
 
 
-def spaces_written_by_copy(step: Step) -> frozenset[str]:
-    """Return the spaces that a bulk copy fills."""
-    return frozenset({"GLOBAL" if step.mode in _TO_GLOBAL else "SHARED"})
+def spaces_read(step: Step) -> frozenset[str]:
+    """Return the spaces that a step reads: of a bulk copy, the one with its tensor map, which tells what to access."""
+    tensor_map = frozenset({step.space}) if step.op in ("MOVE_BULK", "COPY_BULK") and step.count else frozenset[str]()
+    if step.op == "MOVE_BULK":
+        return _MOVES[step.mode][0] | tensor_map
+    return tensor_map if step.op == "COPY_BULK" else spaces_of(step)
 
 
-def spaces_read_by_copy(step: Step) -> frozenset[str]:
-    """Return the spaces with the tensor map of a bulk copy, which decides what it accesses."""
-    return frozenset({step.space} - {"CONST"}) if step.count else frozenset()
+def spaces_written(step: Step) -> frozenset[str]:
+    """Return the spaces that a step writes, if it writes memory."""
+    return _MOVES[step.mode][1] if step.op == "MOVE_BULK" else spaces_of(step)
 
 
 def spaces_of(step: Step) -> frozenset[str]:
@@ -156,26 +169,20 @@ def spaces_of(step: Step) -> frozenset[str]:
     return frozenset({"GLOBAL", "LOCAL", "SHARED"}) if step.space == "GENERIC" else frozenset({step.space})
 
 
-def depends_on_data(steps: Sequence[Step], members: set[int]) -> bool:
-    """Return whether a slice reads global memory."""
-    return any(
-        (steps[i].op in READS and "GLOBAL" in spaces_of(steps[i]))
-        or (steps[i].op == "COPY_BULK" and "GLOBAL" in spaces_read_by_copy(steps[i]))
-        for i in members
-    )
+def depends_on_data(steps: Sequence[Step], members: set[int], targets: Callable[[Step], frozenset[str]]) -> bool:
+    """Return whether a slice reads global memory, other than the parameters of the kernel."""
+    readers = READS | {"COPY_BULK"}
+    reads = (steps[i] for i in members if steps[i].op in readers and "GLOBAL" in spaces_read(steps[i]))
+    return any(not name.startswith(PARAMETER) for step in reads for name in targets(step))
 
 
-def changes_own_data(steps: Sequence[Step], members: set[int]) -> bool:
-    """Return whether a slice that reads global memory also writes there: a block may find what another has stored.
+def changes_data(steps: Sequence[Step], members: set[int]) -> bool:
+    """Return whether a slice writes global memory.
 
-    A slice holds the stores to every array that it may read, so that one without stores reads arrays that the kernel
-    leaves alone.
+    A slice holds the stores to every array that it may read. If it reads arrays and holds no stores, the kernel leaves
+    these arrays alone; otherwise, a block may find what another has stored.
     """
-    return depends_on_data(steps, members) and any(
-        (steps[i].op in WRITES and "GLOBAL" in spaces_of(steps[i]))
-        or (steps[i].op == "COPY_BULK" and "GLOBAL" in spaces_written_by_copy(steps[i]))
-        for i in members
-    )
+    return any(steps[i].op in WRITES and "GLOBAL" in spaces_written(steps[i]) for i in members)
 
 
 def tainted_slots(steps: Sequence[Step]) -> set[int]:

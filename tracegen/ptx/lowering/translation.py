@@ -34,7 +34,7 @@ _MAX_UINT64 = (1 << 64) - 1
 
 
 class UnsupportedError(Exception):
-    """An instruction that has no translation."""
+    """An instruction that has no translation; the message, if any, tells what of it is not supported."""
 
 
 class MalformedError(TraceError):
@@ -106,18 +106,18 @@ class Translation:
             rule()
         except MalformedError:
             raise
-        except (UnsupportedError, KeyError, IndexError, AttributeError, TypeError, ValueError):
+        except (UnsupportedError, KeyError, IndexError, AttributeError, TypeError, ValueError) as error:
             del self._steps[first:]
-            self._refuse()
+            self._refuse(str(error) if isinstance(error, UnsupportedError) else "")
 
-    def _refuse(self) -> None:
+    def _refuse(self, problem: str) -> None:
         i = self.instruction
         first = i.operands[0] if i.operands else None
         if isinstance(first, Register | Vector | Pair) and not any(isinstance(o, Address) for o in i.operands):
             self.uncomputed()
             return
         name = ".".join((i.opcode, *i.modifiers))
-        self.emit("TRAP", reason=f"{name} cannot be executed", **self.guard())
+        self.emit("TRAP", reason=f"{name} cannot be executed{problem and ': '}{problem}", **self.guard())
 
     def uncomputed(self) -> None:
         """Emit steps that write the registers of the first operand without values; they depend on all operands."""

@@ -38,6 +38,7 @@ typedef struct {
 } Copy3D;
 
 __attribute__((visibility("hidden"))) int copy_box(const Copy3D *copy);
+__attribute__((visibility("hidden"))) int copy_array(const Copy3D *copy);
 EXPORT int cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset, int kind);
 EXPORT int cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset, int kind);
 

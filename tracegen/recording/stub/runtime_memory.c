@@ -114,7 +114,7 @@ static char *start(const Pitched *pitched, const Triple *position, size_t plane)
 }
 
 int copy_box(const Copy3D *copy) {
-  if (copy->from_array || copy->to_array) not_provided("cudaMemcpy3D (of a CUDA array)");
+  if (copy->from_array || copy->to_array) return copy_array(copy);
   int result = SUCCESS;
   for (size_t plane = 0; plane < copy->extent.z && !result; plane++)
     result = copy_rows(start(&copy->to, &copy->to_position, plane), copy->to.pitch,
