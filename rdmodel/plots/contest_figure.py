@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rdmodel.common.axes import draw_groups, literal, series_colour
-from rdmodel.contests.contest import Contest
 from rdmodel.plots.charts import check_path, figure
-from rdmodel.policies.registry import BASELINE
+
+if TYPE_CHECKING:
+    from rdmodel.contests.contest import Contest
 
 MAX_BARS = 60
 """Number of bars up to which a figure has bars. A figure with more runs has a table of coloured numbers."""
@@ -56,8 +57,9 @@ def _draw_bars(contest: Contest, groups: int, path: str | os.PathLike[str]) -> N
         if above.get_legend() is not None:
             above.get_legend().remove()
         # The bars of a combination have the same colour in both panels, of which only one has the baseline.
-        colours = {name: series_colour(number) for number, name in enumerate(contest.names[1:])}
-        draw_groups(below, *_hit_rates(contest), "L1 hit rate (%)", colours={BASELINE: "0.6", **colours})
+        baseline, *others = contest.names
+        colours = {baseline: "0.6", **{name: series_colour(number) for number, name in enumerate(others)}}
+        draw_groups(below, *_hit_rates(contest), "L1 hit rate (%)", colours=colours)
         below.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
         below.set_ylim(0, 100)
         below.tick_params(axis="x", labelsize=FONT)
