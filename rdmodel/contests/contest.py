@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from math import exp, log
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -15,7 +14,7 @@ from rdmodel import presets
 from rdmodel.answers.store import Answers
 from rdmodel.common.axes import draw_groups, given_or_new, nothing_to_draw
 from rdmodel.common.checks import check_flag, check_int
-from rdmodel.common.intervals import student_quantile
+from rdmodel.common.intervals import geometric_interval
 from rdmodel.common.presentation import Presented
 from rdmodel.common.progress import Progress
 from rdmodel.contests.defaults import default_combinations
@@ -94,12 +93,12 @@ class Contest(Presented):
 
         By Student's t of the logarithms; None where fewer than two variants are finished.
         """
-        return tuple(_interval(ratios) for ratios in self._ratios(name))
+        return tuple(geometric_interval(ratios) for ratios in self._ratios(name))
 
     def mean_interval(self, name: str) -> tuple[float, float] | None:
         """Return the 95 % confidence interval of `geometric_mean` over the variants; None for fewer than two."""
         kernels = [ratios for ratios, complete in zip(self._ratios(name), self.complete, strict=True) if complete]
-        return _interval([statistics.geometric_mean(ratios) for ratios in zip(*kernels, strict=True)])
+        return geometric_interval([statistics.geometric_mean(ratios) for ratios in zip(*kernels, strict=True)])
 
     def _ratios(self, name: str) -> tuple[tuple[float, ...], ...]:
         """Return for each kernel the IPC under a combination by that under ``none`` of the same variant, in order."""
@@ -121,14 +120,13 @@ class Contest(Presented):
         return statistics.geometric_mean(ratios) if ratios else None
 
     def hit_rate(self, name: str) -> tuple[float | None, ...]:
-        """Return for each kernel the share of its loads that the L1 answered, from 0 to 1.
+        """Return for each kernel the hit rate of its run; None where a run is missing, and for a kernel without loads.
 
-        It is the share of the load transactions that did not bypass the L1, times the share of their sectors that were
-        there or in flight. It is None where a run is missing, and for a kernel without loads. With variants, it is that
-        of the first.
+        With variants, it is that of the first.
         """
         self._check(name)
-        return tuple(_hit_share(runs.get(name)) for runs in self.simulations)
+        found = (runs.get(name) for runs in self.simulations)
+        return tuple(run.hit_rate if run is not None and run.transactions else None for run in found)
 
     def mean_hit_rate(self, name: str) -> float | None:
         """Return the arithmetic mean of `hit_rate` over the complete kernels with loads; None without any."""
@@ -226,26 +224,10 @@ def _ratio(ipc: float, base: float) -> float:
     return ipc / base if base else 1.0
 
 
-def _hit_share(run: Simulation | None) -> float | None:
-    if run is None or not run.transactions:
-        return None
-    return float((1 - run.miss_rate) * run.loads / run.transactions) if run.loads else 0.0
-
-
 def _mean(ratios: Sequence[float]) -> float | None:
     if len(ratios) < 2:
         return ratios[0] if ratios else None
     return statistics.geometric_mean(ratios)
-
-
-def _interval(ratios: Sequence[float]) -> tuple[float, float] | None:
-    """Return the interval of a geometric mean, by Student's t of the logarithms."""
-    if len(ratios) < 2:
-        return None
-    logarithms = [log(ratio) for ratio in ratios]
-    half = student_quantile(len(ratios) - 1) * statistics.stdev(logarithms) / len(ratios) ** 0.5
-    middle = statistics.fmean(logarithms)
-    return exp(middle - half), exp(middle + half)
 
 
 def contest(

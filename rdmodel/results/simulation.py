@@ -290,6 +290,15 @@ class Simulation(_L1Counts, Presented):
         return rate_of(self.misses.total, self.sectors or self.bypassed)
 
     @property
+    def hit_rate(self) -> float:
+        """Share of all loads that the L1 answered, 0 to 1; NaN without loads.
+
+        It is the share of the load transactions that did not bypass the L1, times that of their sectors that were there
+        or in flight.
+        """
+        return rate_of((1 - self.miss_rate) * self.loads, self.transactions)
+
+    @property
     def pending_hit_rate(self) -> float:
         """Pending hits per sector of loads that did not bypass the L1, 0 to 1; 0 if all did, NaN without loads."""
         return rate_of(self.pending_hits, self.sectors or self.bypassed)

@@ -39,7 +39,7 @@ SLICES = {"gtx480-khairy": 2, "a100-80g": 4, "h100": 4}
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One simulated run: its cycles, and the share of the loads that the L1 answered (`Contest.hit_rate`)."""
+    """One simulated run: its cycles, and the share of the loads that the L1 answered (`Simulation.hit_rate`)."""
 
     gpu: str
     kernel: str
@@ -90,19 +90,10 @@ def all_runs(gpu: str, result: Contest, greedy: Contest) -> list[Run]:
 
 def runs_of(gpu: str, result: Contest) -> Iterator[Run]:
     """Yield the runs of a contest: by kernel, combination and variant."""
-    alone = Contest(combinations=result.combinations, simulations=result.simulations)
-    variants = [
-        Contest(
-            combinations=result.combinations,
-            simulations=tuple({name: runs[number] for name, runs in kernel.items()} for kernel in result.variants),
-        )
-        for number in range(1, result.jitter)
-    ]
-    for kernel, kernel_name in enumerate(result.kernels):
+    for kernel, alone, varied in zip(result.kernels, result.simulations, result.variants, strict=True):
         for name in result.names:
-            for variant, each in enumerate([alone, *variants]):
-                run, rate = each.simulations[kernel][name], each.hit_rate(name)[kernel]
-                yield Run(gpu, kernel_name, name, variant, run.cycles, round(rate or 0.0, 6))
+            for variant, run in sorted({0: alone[name], **varied[name]}.items()):
+                yield Run(gpu, kernel, name, variant, run.cycles, round(run.hit_rate, 6))
 
 
 def write(gpu: str, result: Contest, greedy: Contest) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from math import exp, log
 
-from rdmodel.common.intervals import student_quantile
+from rdmodel.common.intervals import geometric_interval
 from rdmodel.policies.registry import BASELINE
 from validation.schemes.machines import FOLDER, VARIANTS, Run
 
@@ -46,13 +45,11 @@ class Speeds:
         return statistics.geometric_mean([ratio for k in self.kernels for ratio in self._ratios[gpu, k, name]])
 
     def interval(self, gpu: str, name: str) -> tuple[float, float]:
-        """Return the 95 % confidence interval of `mean` over the variants, by Student's t of the logarithms."""
-        means = [
-            log(statistics.geometric_mean([self._ratios[gpu, kernel, name][variant] for kernel in self.kernels]))
-            for variant in range(VARIANTS)
-        ]
-        half = student_quantile(VARIANTS - 1) * statistics.stdev(means) / VARIANTS**0.5
-        return exp(statistics.fmean(means) - half), exp(statistics.fmean(means) + half)
+        """Return the 95 % confidence interval of `mean` over the variants."""
+        kernels = [self._ratios[gpu, kernel, name] for kernel in self.kernels]
+        found = geometric_interval([statistics.geometric_mean(ratios) for ratios in zip(*kernels, strict=True)])
+        assert found is not None  # there are several variants
+        return found
 
 
 def page(runs: Sequence[Run]) -> str:
