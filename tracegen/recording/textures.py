@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rdmodel.errors import TraceError
-from tracegen.ptx.emulator.textures import ADDRESSES, texture_row
+from tracegen.ptx.emulator.textures import ADDRESSES, block_bytes, texture_row
 from tracegen.ptx.isa._code import KINDS
 
 _KINDS = {"float": (2, 4), "signed": (1, 2, 4), "unsigned": (1, 2, 4)}
@@ -15,7 +15,6 @@ _KINDS = {"float": (2, 4), "signed": (1, 2, 4), "unsigned": (1, 2, 4)}
 
 _COMPONENTS = (1, 2, 4)
 _BLOCKS = (0, 1, 2, 4, 8, 16)
-_PIECE_BYTES, _PIECE_ROWS = 64, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,7 @@ class RecordedTexture:
         """Bytes of a slice."""
         if not self.block:
             return self.pitch * (self.height - 1) + self._row if self.depth == 1 else self.pitch * self.height
-        stacks = -(-self.height // (_PIECE_ROWS * self.block))
-        return -(-self._row // _PIECE_BYTES) * stacks * self.block * _PIECE_ROWS * _PIECE_BYTES
+        return block_bytes(self._row, self.height, self.block)
 
     @property
     def size(self) -> int:
@@ -87,9 +85,6 @@ class RecordedTexture:
         """Return the row of the table of textures."""
         return texture_row(
             self.handle, self.address, (self.width, self.height, self.depth), self.components, self.bytes,
-            KINDS[_KIND_NAMES[self.kind]], self.block, self.pitch, self._slice, normalised=bool(self.normalized),
+            KINDS[self.kind.upper()], self.block, self.pitch, self._slice, normalised=bool(self.normalized),
             linear=bool(self.linear), address=ADDRESSES[self.mode],
         )  # fmt: skip
-
-
-_KIND_NAMES = {"float": "FLOAT", "signed": "SIGNED", "unsigned": "UNSIGNED"}

@@ -116,10 +116,10 @@ def make_texture(
     depth, height, width, components = texels.shape
     row_bytes = width * components * array.itemsize
     block = block_height(height)
-    pieces = -(-row_bytes // _PIECE_BYTES) * -(-height // (_PIECE_ROWS * block)) * block
-    if depth * pieces * 512 > _MAX_TEXTURE_BYTES:
-        raise ConfigError(f"texture {name}: has {depth * pieces * 512} bytes in memory, must have at most 2^32")
-    laid_out = np.zeros((depth, pieces * 512), np.uint8)
+    slice_bytes = block_bytes(row_bytes, height, block)
+    if depth * slice_bytes > _MAX_TEXTURE_BYTES:
+        raise ConfigError(f"texture {name}: has {depth * slice_bytes} bytes in memory, must have at most 2^32")
+    laid_out = np.zeros((depth, slice_bytes), np.uint8)
     places = block_places(row_bytes, height, block)
     laid_out[:, places] = np.ascontiguousarray(texels).view(np.uint8).reshape(depth, height, row_bytes)
     return Texture(texels, laid_out.reshape(-1), options, block)
@@ -131,6 +131,11 @@ def block_height(height: int) -> int:
     while block < _MAX_BLOCK and block * _PIECE_ROWS < height:
         block *= 2
     return block
+
+
+def block_bytes(row_bytes: int, height: int, block: int) -> int:
+    """Return the bytes of a slice in the layout of blocks."""
+    return -(-row_bytes // _PIECE_BYTES) * -(-height // (_PIECE_ROWS * block)) * block * 512
 
 
 def block_places(row_bytes: int, height: int, block: int) -> NDArray[np.int64]:

@@ -39,6 +39,7 @@ typedef struct {
 
 __attribute__((visibility("hidden"))) int copy_box(const Copy3D *copy);
 __attribute__((visibility("hidden"))) int copy_array(const Copy3D *copy);
+__attribute__((visibility("hidden"))) char *start_of_rows(const Pitched *pitched, const Triple *position, size_t plane);
 EXPORT int cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset, int kind);
 EXPORT int cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset, int kind);
 

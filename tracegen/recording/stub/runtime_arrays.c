@@ -204,11 +204,10 @@ int copy_array(const Copy3D *copy) {
   Array *array = into ? copy->to_array : copy->from_array;
   const Pitched *other = into ? &copy->from : &copy->to;
   Triple at = into ? copy->to_position : copy->from_position, size = copy->extent;
-  const Triple *first = into ? &copy->from_position : &copy->to_position;
-  size_t texel = array->row / array->width, plane = other->pitch * other->height;
+  size_t texel = array->row / array->width;
   at.x *= texel, size.x *= texel; /* positions in other memory count bytes */
-  char *rows = (char *)other->pointer + first->x + first->y * other->pitch + first->z * plane;
-  return move_box(array, at, rows, other->pitch, plane, size, into);
+  char *rows = start_of_rows(other, into ? &copy->from_position : &copy->to_position, 0);
+  return move_box(array, at, rows, other->pitch, other->pitch * other->height, size, into);
 }
 
 /* ---- textures and surfaces */

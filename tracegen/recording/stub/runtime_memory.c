@@ -109,7 +109,7 @@ API(cudaMemcpy2DAsync, void *to, size_t to_pitch, const void *from, size_t from_
   return ON(stream, cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind));
 }
 
-static char *start(const Pitched *pitched, const Triple *position, size_t plane) {
+char *start_of_rows(const Pitched *pitched, const Triple *position, size_t plane) {
   return (char *)pitched->pointer + position->x + pitched->pitch * (position->y + pitched->height * (position->z + plane));
 }
 
@@ -117,8 +117,8 @@ int copy_box(const Copy3D *copy) {
   if (copy->from_array || copy->to_array) return copy_array(copy);
   int result = SUCCESS;
   for (size_t plane = 0; plane < copy->extent.z && !result; plane++)
-    result = copy_rows(start(&copy->to, &copy->to_position, plane), copy->to.pitch,
-                       start(&copy->from, &copy->from_position, plane), copy->from.pitch, copy->extent.x,
+    result = copy_rows(start_of_rows(&copy->to, &copy->to_position, plane), copy->to.pitch,
+                       start_of_rows(&copy->from, &copy->from_position, plane), copy->from.pitch, copy->extent.x,
                        copy->extent.y);
   return result;
 }
