@@ -25,7 +25,10 @@ cdef class BlockIssue(Scheduling):
         return begun - group + (group - first + self.round_groups) % self.round_groups
 
     cdef int _issue_by_blocks(self, int64_t i, int64_t t) noexcept nogil:
-        """Issue as `_issue` does, and note what policies want to know of the cycle."""
+        """Issue as `_issue` does, and note what policies want to know of the cycle.
+
+        It is a loop of its own, since its branches in `_issue` would slow machines without such policies.
+        """
         cdef Sm* sm = &self.sm[i]
         cdef Scheduler* s
         cdef int64_t k, turn, place, warp, first = t if self.first_by_cycle else sm.first_scheduler

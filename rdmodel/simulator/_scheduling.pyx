@@ -6,8 +6,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from rdmodel.plugins.policy cimport RDMODEL_LOAD, RDMODEL_WAIT
-from rdmodel.simulator._congestion cimport LatencyRule, congestion_limit
 from rdmodel.simulator._allocation cimport allocation_search
+from rdmodel.simulator._congestion cimport LatencyRule, congestion_limit
 from rdmodel.simulator._issue cimport (
     BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Scheduler, Warp, oldest_bits, pick_oldest, scheduler_pick,
     warp_advance, warp_remember, warp_starved,
