@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import exp, log
 from typing import Any
 
 from rdmodel.common.memory import import_library
@@ -49,16 +46,6 @@ def student_quantile(freedom: float) -> float:
     """Return half the width of an interval in standard errors: Student's t with `freedom` degrees of freedom."""
     special = import_library("scipy.special")
     return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
-
-
-def geometric_interval(ratios: Sequence[float]) -> tuple[float, float] | None:
-    """Return the interval of a geometric mean, by Student's t of the logarithms; None for fewer than two ratios."""
-    if len(ratios) < 2:
-        return None
-    logarithms = [log(ratio) for ratio in ratios]
-    half = student_quantile(len(ratios) - 1) * statistics.stdev(logarithms) / len(ratios) ** 0.5
-    middle = statistics.fmean(logarithms)
-    return exp(middle - half), exp(middle + half)
 
 
 def student_estimate(

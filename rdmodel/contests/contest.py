@@ -14,9 +14,9 @@ from rdmodel import presets
 from rdmodel.answers.store import Answers
 from rdmodel.common.axes import draw_groups, given_or_new, nothing_to_draw
 from rdmodel.common.checks import check_flag, check_int
-from rdmodel.common.intervals import geometric_interval
 from rdmodel.common.presentation import Presented
 from rdmodel.common.progress import Progress
+from rdmodel.common.ratios import geometric_interval
 from rdmodel.contests.defaults import default_combinations
 from rdmodel.contests.kept_runs import KeptRuns, RunArguments
 from rdmodel.errors import ConfigError, suggestion

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from rdmodel.common.intervals import geometric_interval
+from rdmodel.common.ratios import geometric_interval
 from rdmodel.policies.registry import BASELINE
 from validation.schemes.machines import FOLDER, VARIANTS, Run
 
