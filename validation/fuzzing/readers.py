@@ -22,6 +22,7 @@ from tracegen.formats import parquet
 from tracegen.kernel_library.inputs import Sparse, read_matrix
 from tracegen.ptx.emulator.emulated_launch import LoadedModule
 from tracegen.ptx.emulator.textures import ADDRESSES, FILTERS, TextureOptions, make_texture
+from tracegen.ptx.isa import tensor_map
 from tracegen.ptx.lowering.lowering import is_reference, variable_bytes
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.syntax.parser import parse
@@ -99,6 +100,8 @@ def _check_launches(found: tuple[nsight.Measurement, ...]) -> None:
 POINTER = 8
 """Bytes of a pointer."""
 
+ARRAY_BYTES = 1 << 14
+
 
 def _check_affine_round_trip(found: Any, way: Way, path: Path) -> None:
     again = load_affine(json.loads(json.dumps(to_json(found))))
@@ -108,18 +111,18 @@ def _check_affine_round_trip(found: Any, way: Way, path: Path) -> None:
 def _ptx(path: Path, way: Way) -> Any:
     """Parse a module, and execute a block of each of its kernels, with and without values; errors are results.
 
-    Parameters of the size of a pointer have small arrays, which are textures if the kernel reads any.
+    Parameters of the size of a pointer have small arrays, which are textures if the kernel reads any. Those of the size
+    of a tensor map describe the first array.
     """
     module = parse(path.read_bytes().decode("utf-8", "replace"), path.name)
     for kernel in module.kernels[:4]:
         for values in (True, False):
             with suppress(RdmodelError):
                 machine = LoadedModule(module)
-                sizes = [variable_bytes(parameter) for parameter in module.functions[kernel].parameters]
-                args = [machine.allocate(1 << 14, "x") if size == POINTER else bytes(size) for size in sizes]
+                arguments = _arguments(machine, kernel)
                 _bind_textures(machine, kernel)
                 launched = machine.launch(
-                    *(kernel, 2, 64, args),
+                    *(kernel, 2, 64, arguments),
                     shared=1024,
                     cluster=None if values else 2,
                     max_instructions=2000,
@@ -128,6 +131,28 @@ def _ptx(path: Path, way: Way) -> Any:
                 require(all("\n" not in note for note in launched.notes), "a note of several lines")
                 launched.run(1)
     return module
+
+
+def _arguments(machine: LoadedModule, kernel: str) -> list[Any]:
+    """Return small arrays of numbers, maps of the first of them as a matrix or as images, and zeros."""
+    arguments: list[Any] = []
+    for parameter in machine.module.functions[kernel].parameters:
+        size = variable_bytes(parameter)
+        if size == POINTER:
+            arguments.append(machine.allocate(np.arange(ARRAY_BYTES // 4, dtype=np.uint32), "x"))
+        elif size == tensor_map.BYTES and machine.memory.buffers:
+            arguments.append(_tensor_map(parameter.name, machine.memory.buffers[0].base))
+        else:
+            arguments.append(bytes(size))
+    return arguments
+
+
+def _tensor_map(name: str, base: int) -> bytes:
+    """Return a map of pixels for the parameter ``pixels``; one of boxes for others, with a swizzle that fits rows."""
+    if name == "pixels":
+        corners: dict[str, Any] = {"lower": (-1,), "upper": (-1,), "channels": 4, "pixels": 8}
+        return tensor_map.pixel_map(base, "u32", shape=(3, 6, 8), strides=(192, 32), **corners)
+    return tensor_map.tensor_map(base, "u32", shape=(32, 32), strides=(128,), box=(1, 32), swizzle=128)
 
 
 def _bind_textures(machine: LoadedModule, kernel: str) -> None:
