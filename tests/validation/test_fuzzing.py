@@ -108,9 +108,9 @@ def test_the_watched_paths_of_a_reader_exist(target):
     assert all(any(part in path for path in paths) for part in target.watched)
 
 
-def test_the_instrumented_modules_are_all_compiled_modules_of_the_readers():
-    found = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in ROOT.glob("tracegen/formats/**/*.pyx")}
-    assert set(MODULES) == found
+def test_the_instrumented_modules_are_all_compiled_modules_of_the_readers_and_the_emulator():
+    paths = (path for part in ("formats", "ptx/emulator") for path in ROOT.glob(f"tracegen/{part}/**/*.pyx"))
+    assert set(MODULES) == {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths}
 
 
 def test_there_is_a_corpus_of_what_was_found():

@@ -1,10 +1,10 @@
 """Fuzz all readers of files, guided by coverage: no input may do more than raise an error of rdmodel.
 
-``python -m validation.fuzzing --inputs 1000000 --reader nvbit`` builds the compiled parsers again, with code that
-reports the edges that an input takes (`build`), and starts a process that reads inputs (`worker`). An input is a case:
-the files of one call of a reader, by name. New cases are changed copies of old ones; `mutation` changes bytes, and
-`shaping` changes binary files within their format. Cases that reach a new edge, or a new count of an edge, are kept
-and changed again. Lines of readers in Python count as edges, too.
+``python -m validation.fuzzing --inputs 1000000 --reader nvbit`` builds the compiled parsers and the emulator again,
+with code that reports the edges that an input takes (`build`), and starts a process that reads inputs (`worker`). An
+input is a case: the files of one call of a reader, by name. New cases are changed copies of old ones; `mutation`
+changes bytes, and `shaping` changes binary files within their format. Cases that reach a new edge, or a new count of an
+edge, are kept and changed again. Lines of readers in Python count as edges, too.
 
 Laws for every input (`readers`, `laws`):
 

@@ -1,4 +1,4 @@
-"""Build the compiled parsers again, in a separate folder, with code that reports the edges that an input takes.
+"""Build the compiled parsers and the emulator again, in a separate folder, with code that reports edges of inputs.
 
 gcc (or clang) inserts a call at every basic block (``-fsanitize-coverage=trace-pc``); ``entry.c`` and ``feedback.c``
 turn the calls into edges. With `sanitize`, AddressSanitizer and UndefinedBehaviorSanitizer check the same modules;
@@ -31,8 +31,19 @@ MODULES = (
     "tracegen.formats._plain",
     "tracegen.formats._line_groups",
     "tracegen.formats.ordering._gather",
+    "tracegen.ptx.emulator._integers",
+    "tracegen.ptx.emulator._floats",
+    "tracegen.ptx.emulator._access",
+    "tracegen.ptx.emulator._places",
+    "tracegen.ptx.emulator._log",
+    "tracegen.ptx.emulator._warp",
+    "tracegen.ptx.emulator._poison",
+    "tracegen.ptx.emulator._tensor_map",
+    "tracegen.ptx.emulator._texture",
+    "tracegen.ptx.emulator._mbarrier",
+    "tracegen.ptx.emulator._emulator",
 )
-"""Compiled modules of the readers."""
+"""Compiled modules of the readers of traces, and of the emulator."""
 
 DIRECTIVES = ("language_level=3", "boundscheck=False", "wraparound=False", "cdivision=True", "initializedcheck=False")
 _FLAGS = ("-shared", "-fPIC", "-O1", "-g", "-fno-strict-aliasing", "-w", "-DCYTHON_WITHOUT_ASSERTIONS=1")

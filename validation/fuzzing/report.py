@@ -43,6 +43,9 @@ nvbit, accelsim, trc, ppt and the packed files: no faults.
 After textures, symbols and options were added, 100,000 changed PTX files were parsed and executed without feedback
 from coverage, most of them with textures: 16,420 were read, and there were no faults beside the one above. The tests of
 the emulator, of textures and of opcodes (1,173 tests) pass under AddressSanitizer and UndefinedBehaviorSanitizer.
+
+After bulk and tensor copies moved their data, the compiled emulator reported its edges, too. 100,000 changed PTX files
+(seeds 3 and 4, 50,000 each; the table has the first) were executed under both sanitizers, without a finding.
 """
 
 
