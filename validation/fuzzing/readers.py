@@ -101,6 +101,7 @@ POINTER = 8
 """Bytes of a pointer."""
 
 ARRAY_BYTES = 1 << 14
+"""Bytes of an array that a kernel gets."""
 
 
 def _check_affine_round_trip(found: Any, way: Way, path: Path) -> None:
