@@ -67,7 +67,7 @@ _HOMES = {
     "rdmodel.reuse.sampled": ("SampledCurve", "SampledHistogram"),
     "rdmodel.simulator.options": ("SimulationOptions",),
     "rdmodel.simulator.sectors": ("SectorCounts",),
-    "rdmodel.simulator.simulate": ("simulate",),
+    "rdmodel.simulator.simulate": ("simulate", "simulate_launches"),
     "rdmodel.sweeps.sweep": ("sweep",),
     "rdmodel.sweeps.values": ("Sweep", "SweepRow"),
     "rdmodel.tiling.objectives": ("Roofline", "roofline"),

@@ -73,6 +73,7 @@ from rdmodel.reuse.sampled import SampledHistogram as SampledHistogram
 from rdmodel.simulator.options import SimulationOptions as SimulationOptions
 from rdmodel.simulator.sectors import SectorCounts as SectorCounts
 from rdmodel.simulator.simulate import simulate as simulate
+from rdmodel.simulator.simulate import simulate_launches as simulate_launches
 from rdmodel.sweeps.sweep import sweep as sweep
 from rdmodel.sweeps.values import Sweep as Sweep
 from rdmodel.sweeps.values import SweepRow as SweepRow

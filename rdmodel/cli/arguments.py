@@ -13,7 +13,14 @@ from rdmodel.cli.analysis_options import (
     add_sweep,
     add_tiles,
 )
-from rdmodel.cli.engine_options import add_model, add_policies, add_runs, add_simulation_seed, add_simulator
+from rdmodel.cli.engine_options import (
+    add_model,
+    add_policies,
+    add_runs,
+    add_simulation_seed,
+    add_simulator,
+    add_warm_l2,
+)
 from rdmodel.cli.option_groups import (
     add_assignments,
     add_extent,
@@ -138,6 +145,7 @@ def _time(parser: Parser) -> None:
 
 def _simulate(parser: Parser) -> None:
     _locality(parser)
+    add_warm_l2(parser)
     add_memory(parser, hint="; --ideal-memory takes a number of cycles")
 
 

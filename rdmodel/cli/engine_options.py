@@ -198,6 +198,17 @@ def add_simulator(parser: Parser) -> None:
     add_check(group)
 
 
+def add_warm_l2(parser: Parser) -> None:
+    """Add ``--warm-l2``."""
+    add_option(
+        parser,
+        "--warm-l2",
+        action="store_true",
+        help="run all launches of the command one after another, each on the L2 as the one before left it; the default "
+        "is an empty L2 for every launch",
+    )
+
+
 def add_simulation_seed(parser: Parser) -> None:
     """Add the seed of a simulation, which is recorded only."""
     add_seed(parser, "seed to record with the results; the simulator draws no random numbers")

@@ -9,11 +9,12 @@ from typing import Any
 
 from rdmodel.cli.memory_limit import UNBOUNDED, Budget, limit_memory
 from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
-from rdmodel.cli.output import R, print_results
+from rdmodel.cli.output import R, print_results, print_text
 from rdmodel.cli.progress_line import block_progress
-from rdmodel.cli.sources import open_sources
+from rdmodel.cli.sources import open_all, open_sources
 from rdmodel.cli.text_locality import format_locality
-from rdmodel.cli.text_simulation import format_simulation
+from rdmodel.cli.text_simulation import format_simulation, format_together
+from rdmodel.errors import ConfigError
 from rdmodel.gpu.occupancy import Occupancy, compute_occupancy
 from rdmodel.locality_analysis.classify import locality
 from rdmodel.plots.charts import check_path
@@ -21,13 +22,16 @@ from rdmodel.plots.save_figure import save_figure
 from rdmodel.policies import IndexFunction, Policy, remember
 from rdmodel.policies.combinations import combination
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator.simulate import simulate
+from rdmodel.simulator.simulate import simulate, simulate_launches
 
 
 def run_simulate(arguments: argparse.Namespace) -> None:
     """Simulate every kernel or trace, and print the simulations."""
     with limit_memory("simulate", arguments.memory) as budget:
-        launches = _run_launches(arguments, simulate, lambda result: result, budget)
+        if arguments.warm_l2:
+            launches = _run_on_one_l2(arguments, budget)
+        else:
+            launches = _run_launches(arguments, simulate, lambda result: result, budget)
         occupancies = {id(result): occupancy for result, occupancy in launches}
         index = combination(arguments.policies).index
 
@@ -37,7 +41,10 @@ def run_simulate(arguments: argparse.Namespace) -> None:
         def objects(result: Simulation) -> dict[str, Any]:
             return {"occupancy": occupancies[id(result)].to_dict()}
 
-        print_results(output_form(arguments), [result for result, _ in launches], text, further=objects)
+        results = [result for result, _ in launches]
+        print_results(output_form(arguments), results, text, further=objects)
+        if arguments.warm_l2 and output_form(arguments) == "text" and len(results) > 1:
+            print_text(f"\n{format_together(results)}")
 
 
 def run_locality(arguments: argparse.Namespace) -> None:
@@ -49,6 +56,20 @@ def run_locality(arguments: argparse.Namespace) -> None:
     print_results(output_form(arguments), results, partial(format_locality, index=index))
     if arguments.plot is not None:
         save_figure(results, arguments.plot)
+
+
+def _run_on_one_l2(arguments: argparse.Namespace, budget: Budget) -> list[tuple[Simulation, Occupancy]]:
+    """Simulate all launches of all sources on one machine; return the simulations, each with the occupancy of an SM."""
+    options = simulation_options(arguments)
+    if options["memory"] is not None:
+        raise ConfigError("--warm-l2: the ideal memory of --ideal-memory has no L2")
+    if budget.given is not None:
+        raise ConfigError("--warm-l2 cannot be combined with --memory: the memory of several launches is not bounded")
+    gpu = selected_gpu(arguments)
+    traces = list(open_all(arguments.sources, source_options(arguments)))
+    with block_progress(", ".join(arguments.sources)) as progress:
+        results = simulate_launches(traces, gpu, progress=progress, policies=arguments.policies, **options)
+    return [(result, compute_occupancy(trace.launch, gpu)) for result, trace in zip(results, traces, strict=True)]
 
 
 def _run_launches(

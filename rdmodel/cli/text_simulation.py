@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rdmodel.cli.text_tables import (
@@ -63,12 +63,22 @@ def _format_heading(result: Simulation, index: IndexFunction | None) -> str:
     options = result.config["options"]
     blocks = format_blocks(sum(sm.blocks for sm in result.per_sm), result.config)
     stores = "" if options["stores"] else ", without stores"
-    schedule = f"scheduler {options['sched']}{stores}, seed {result.seed}"
+    before = len(result.config.get("earlier_launches", ()))
+    warm = f", L2 as {count(before)} launch{'es' if before > 1 else ''} left it" if before else ""
+    schedule = f"scheduler {options['sched']}{stores}, seed {result.seed}{warm}"
     return (
         f"{format_kernel(result.kernel, result.config)} on {format_gpu(result.gpu)}, simulated\n"
         f"{format_sms(result.sms)}: {blocks}, {schedule}{format_carveout(result.config)}"
         f"{format_policies(result, index)}"
     )
+
+
+def format_together(results: Sequence[Simulation]) -> str:
+    """Return a line with the cycles and the IPC of launches that ran one after another."""
+    cycles = sum(result.cycles for result in results)
+    instructions = sum(result.instructions for result in results)
+    ipc = f", IPC {instructions / cycles:.2f}" if cycles else ""
+    return f"all {len(results)} launches: {count(cycles)} cycles, {count(instructions)} thread instructions{ipc}"
 
 
 def format_policies(result: Simulation, index: IndexFunction | None = None) -> str:

@@ -19,9 +19,10 @@ from rdmodel.gpu.config import GPU, CoreSched, LatencyConfig
 from rdmodel.model.machine_options import matching_options
 from rdmodel.model.options import Definition, Options, check_known_definition
 from rdmodel.model.predict import L1_OPTIONS, predict
+from rdmodel.simulator.machine_run import Observer
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.simulator.sectors import SectorCounter
-from rdmodel.simulator.simulate import Observer, check_sectors, simulate
+from rdmodel.simulator.simulate import check_sectors, simulate
 from rdmodel.trace import Trace
 
 DEFINITIONS: tuple[Definition, ...] = ("hardware", "paper")

@@ -29,7 +29,7 @@ cdef enum:
     INTER_CORE = 5
     CLASSES = 6
 
-# Outcome of an access to the L1, numbered as in rdmodel.simulator.simulate.Observer.
+# Outcome of an access to the L1, numbered as in rdmodel.simulator.machine_run.Observer.
 cdef enum:
     MISS = 2                 # smaller numbers are hits and pending hits
 

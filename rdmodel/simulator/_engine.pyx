@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from rdmodel.simulator._cache cimport cache_init, cache_intern, mshrs_init
+from rdmodel.simulator._cache cimport Cache, cache_drop_ghosts, cache_init, cache_intern, mshrs_init
 from rdmodel.simulator._clock cimport sm_cycle_of
 from rdmodel.simulator._distances cimport distances_init
 from rdmodel.simulator._inspection cimport Inspection
@@ -182,6 +182,20 @@ cdef class Machine(Inspection):
         free(self.latency)
 
     # ---- blocks and instructions from outside
+
+    def take_lines(self, Machine previous):
+        """Begin with the lines that the L2 of a machine holds whose run is over; it is left without any.
+
+        Both have the same L2 and the same policies. Slices begin open, so tags without data are dropped.
+        """
+        cdef int64_t i
+        cdef Cache lines
+        assert self.now == -1 and self.slices == previous.slices and self.reader_words == previous.reader_words
+        for i in range(self.slices):
+            lines = previous.slice[i].cache
+            previous.slice[i].cache = self.slice[i].cache
+            self.slice[i].cache = lines
+            cache_drop_ghosts(&self.slice[i].cache)
 
     def begin_block(self, int64_t sm, int64_t slot, int64_t block):
         """Reset the warps of a block slot; `put_chunk` each warp until it is not `starved`, then `start_block`."""

@@ -21,7 +21,7 @@ ROWS_PER_BATCH = 1 << 18
 """Rows of accesses that are counted together."""
 
 MISS, BYPASSED = 2, 3
-"""Outcomes of an access, as in `rdmodel.simulator.simulate.Observer`."""
+"""Outcomes of an access, as in `rdmodel.simulator.machine_run.Observer`."""
 
 _SM, _LINE, _OUTCOME, _SECTORS = 0, 4, 5, 6
 
@@ -70,7 +70,7 @@ class SectorCounter:
         self._sectors = self._tag_misses = self._sector_misses = self._line_misses = 0
 
     def __call__(self, rows: NDArray[np.int64]) -> None:
-        """Add rows as given to `rdmodel.simulator.simulate.Observer`, with sectors in the last column."""
+        """Add rows as given to `rdmodel.simulator.machine_run.Observer`, with sectors in the last column."""
         self._rows.append(rows[rows[:, _OUTCOME] != BYPASSED])
         self._pending_rows += len(self._rows[-1])
         if self._pending_rows >= ROWS_PER_BATCH:

@@ -14,8 +14,9 @@ from rdmodel import simulate
 from rdmodel.gpu.config import GPU, CacheConfig
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import DWTCS, Policy
-from rdmodel.reference.machine import MachineBlock, MachineInstruction
+from rdmodel.reference.machine import MachineBlock, MachineInstruction, MachineResult
 from rdmodel.reference.machine import simulate as step_by_step
+from rdmodel.reference.machine import simulate_launches as many_step_by_step
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, MISS, SLICE_COUNTERS, SM_COUNTERS
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.options import IN_PLACE, SimulationOptions, has_sector_masks, packet_bytes
@@ -41,10 +42,30 @@ def check(
     policies: tuple[Policy, ...] = (),
 ) -> None:
     """Run both machines and compare them; the compiled one gets random pieces, and its invariants are checked."""
+    check_launches(random, gpu, [blocks], slots, sms, memory, policies)
+
+
+def check_launches(
+    random: np.random.Generator,
+    gpu: GPU,
+    launches: list[list[MachineBlock]],
+    slots: int,
+    sms: int = 1,
+    memory: int | None = None,
+    policies: tuple[Policy, ...] = (),
+) -> None:
+    """Run launches one after another in both machines, each on the L2 that the one before left, and compare them."""
     options = SimulationOptions(sms=sms, memory=memory, policies=policies).resolve(gpu)
-    warps = max(map(len, blocks), default=1)
-    want = step_by_step(blocks, gpu, options, slots, warps, log=True)
-    got = Driven(blocks, gpu, options, slots, warps, random=random)
+    warps = max((len(block) for blocks in launches for block in blocks), default=1)
+    expected = many_step_by_step(launches, gpu, options, slots, warps, log=True)
+    got = None
+    for blocks, want in zip(launches, expected, strict=True):
+        got = Driven(blocks, gpu, options, slots, warps, random=random, previous=got)
+        compare_runs(got, want, policies)
+
+
+def compare_runs(got: Driven, want: MachineResult, policies: tuple[Policy, ...]) -> None:
+    """Compare log, cycles and counters of a run of the compiled machine with those of the reference."""
     for place, (mine, right) in enumerate(zip_longest(got.log(), want.log)):
         assert mine == right, f"entry {place} of the log"
     assert got.cycles == want.cycles

@@ -338,14 +338,17 @@ MAX_CYCLES = 200_000
 class Driven:
     """The compiled engine on given blocks, which it gets in pieces of random length.
 
-    It runs to the end, or until `stop(machine)`, which is called every few cycles, returns true.
+    It runs to the end, or until `stop(machine)`, which is called every few cycles, returns true. `previous` is the
+    finished run of the launch before, whose lines it finds in the L2.
     """
 
-    def __init__(self, blocks, gpu, options, slots, block_warps, random=None, stop=None):
+    def __init__(self, blocks, gpu, options, slots, block_warps, random=None, stop=None, previous=None):
         operators = any(i.cache_op for block in blocks for warp in block for i in warp)
         self.l1 = gpu.l1
         bypasses = operators or not serves_all_loads(gpu.l1)
         self.machine = machine.make_machine(gpu, options, slots, block_warps, bypasses=bypasses, log=True)
+        if previous is not None:
+            self.machine.take_lines(previous.machine)
         self.sms, self.slices = options.sms, 0 if options.memory is not None else gpu.l2.slices
         self.blocks, self.block_warps = blocks, block_warps
         self.sectored = has_sector_masks(gpu)

@@ -18,6 +18,10 @@ class VictimBits:
         self._slice = of
         self._readers: dict[int, set[int]] = {}  # by `Way.placed`
 
+    def take_bits(self, previous: VictimBits) -> None:
+        """Begin with the bits of the slice of an earlier launch, whose lines this slice has."""
+        self._readers = previous._readers
+
     def with_hint(self, sm: int, message: Message) -> Message:
         """Return a message that the slice is about to serve, with a hint if the bit of the SM is set."""
         way = self._slice.find(message.line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.l2_layout import l2_layout
@@ -42,6 +42,9 @@ class MemorySystem(Protocol):
     def counters(self) -> tuple[list[Counters], list[Counters]]:
         """Return the counters of the slices and of the channels."""
 
+    def take_lines(self, previous: Self) -> None:
+        """Begin with the lines that the memory held after an earlier launch."""
+
 
 class IdealMemory:
     """A memory that responds to every read `latency` cycles after it was sent, however many there are.
@@ -77,6 +80,9 @@ class IdealMemory:
     def counters(self) -> tuple[list[Counters], list[Counters]]:
         """Return no counters."""
         return [], []
+
+    def take_lines(self, previous: Self) -> None:
+        """Do nothing: an ideal memory holds no lines."""
 
 
 class SharedMemory:
@@ -194,6 +200,13 @@ class SharedMemory:
 
     def _answer_size(self, reader: Reader) -> int:
         return HEADER + reader.sectors.bit_count() * self._packet
+
+    def take_lines(self, previous: Self) -> None:
+        """Begin with the lines of an earlier launch's slices, and with their victim bits."""
+        for mine, its in zip(self._slices, previous._slices, strict=True):
+            mine.take_lines(its)
+        for bits, known in zip(self._victim_bits or (), previous._victim_bits or (), strict=True):
+            bits.take_bits(known)
 
     def check_drained(self) -> None:
         """Assert that every slice is empty, and that the slices got all messages that the SMs sent."""

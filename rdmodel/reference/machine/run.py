@@ -55,6 +55,26 @@ def simulate(
     return Machine(blocks, gpu, options, slots, block_warps, EventLog(keep=log)).run()
 
 
+def simulate_launches(
+    launches: Sequence[Sequence[MachineBlock]],
+    gpu: GPU,
+    options: SimulationOptions,
+    slots: int,
+    block_warps: int,
+    log: bool = False,
+) -> list[MachineResult]:
+    """Run the blocks of launches one launch after another, each as `simulate`, on the L2 that the one before left."""
+    results: list[MachineResult] = []
+    previous: Machine | None = None
+    for blocks in launches:
+        machine = Machine(blocks, gpu, options, slots, block_warps, EventLog(keep=log))
+        if previous is not None:
+            machine.take_l2(previous)
+        results.append(machine.run())
+        previous = machine
+    return results
+
+
 class Machine:
     """The reference machine with blocks to run."""
 
@@ -87,6 +107,10 @@ class Machine:
         else:
             kind = PartitionedMemory if gpu.l2.partitions > 1 else SharedMemory
             self._memory = kind(gpu, self._sms, options.policies, log)
+
+    def take_l2(self, previous: Machine) -> None:
+        """Begin with the lines in the L2 of an earlier launch, whose run is over."""
+        self._memory.take_lines(previous._memory)
 
     def run(self) -> MachineResult:
         """Run until every block has ended and no message is under way."""

@@ -175,6 +175,50 @@ def test_a_ptx_kernel_and_every_launch_of_a_file_are_simulated(run, tmp_path):
     assert [launch["misses"] for launch in both] == [plain["misses"]] * 2
 
 
+def test_launches_with_a_warm_l2_are_those_of_the_library_and_are_summed_up(run):
+    names = ["atax.1", "atax.2"]
+    status, out, err = run("simulate", *names, *SMALL, "--warm-l2", "--json", "--gpu", FERMI)
+    assert (status, err) == (0, "")
+    plain = json.loads(out)
+    wanted = rd.simulate_launches([tracegen.kernel(name, **SIZES) for name in names], gpu=FERMI)
+    for one in plain:
+        del one["occupancy"]
+    same = json.loads(json.dumps([one.to_dict() for one in wanted]))
+    assert [without_times(one) for one in plain] == [without_times(one) for one in same]
+    assert plain[1]["l2"]["misses"] < simulated("atax.2")[0].l2.misses
+    _, out, _ = run("simulate", *names, *SMALL, "--warm-l2", "--gpu", FERMI)
+    assert re.findall(r"seed 0(.*)", out) == ["", ", L2 as 1 launch left it"]
+    cycles = sum(one.cycles for one in wanted)
+    assert f"\n\nall 2 launches: {cycles:,} cycles, " in out
+    _, out, _ = run("simulate", names[0], *SMALL, "--warm-l2", "--gpu", FERMI)
+    assert "launches:" not in out
+
+
+def test_all_launches_of_a_file_run_on_one_l2(run, tmp_path):
+    (tmp_path / "saxpy.ptx").write_text(SAXPY)
+    (tmp_path / "two.toml").write_text(
+        'source = "saxpy.ptx"\nblock = 256\ngrid = 4\n'
+        'args = { n = 1000, a = 2.0, x = "float[1000]:iota", y = "float[1000]" }\n[[launch]]\n[[launch]]\n'
+    )
+    first, second = json.loads(run("simulate", str(tmp_path / "two.toml"), "--warm-l2", "--json", "--gpu", FERMI)[1])
+    assert (first["l2"]["misses"], second["l2"]["misses"]) == (64, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--ideal-memory", "5"], "--warm-l2: the ideal memory of --ideal-memory has no L2"),
+        (
+            ["--memory", "4G"],
+            "--warm-l2 cannot be combined with --memory: the memory of several launches is not bounded",
+        ),
+    ],
+)
+def test_a_warm_l2_without_an_l2_or_with_a_limit_is_refused(run, options, message):
+    status, out, err = run("simulate", "atax.1", *SMALL, "--warm-l2", *options, "--gpu", FERMI)
+    assert (status, out, err) == (2, "", f"rdmodel: error: {message}\n")
+
+
 @pytest.mark.parametrize("form", ["trace", "trace.trc"])
 def test_a_written_trace_with_all_blocks_simulates_as_its_kernel(run, tmp_path, form):
     path = str(tmp_path / form)

@@ -150,7 +150,7 @@ def test_an_l2_of_one_line_can_be_measured():
 
 
 def test_progress_goes_on_over_all_patterns(monkeypatch):
-    monkeypatch.setattr("rdmodel.simulator.simulate.CYCLES_PER_PAUSE", 64)
+    monkeypatch.setattr("rdmodel.simulator.machine_run.CYCLES_PER_PAUSE", 64)
     seen: list[tuple[int, int]] = []
     rd.calibrate(SMALL, progress=lambda *at: seen.append(at))
     begun, blocks = zip(*seen, strict=True)

@@ -20,7 +20,7 @@ from rdmodel.locality_analysis import classify as classify_module
 from rdmodel.locality_analysis._locality import Accesses
 from rdmodel.locality_analysis.concentration import balance, concentration_by_load
 from rdmodel.locality_analysis.values import LINE_TYPES, Locality, ReReferences
-from rdmodel.simulator import simulate as simulate_module
+from rdmodel.simulator import machine_run
 from rdmodel.trace import Op
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
 from tests.support.examples import examples
@@ -343,8 +343,8 @@ def test_a_kernel_is_classified_as_its_rows_are(name):
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_lanes_of_a_transaction_are_those_that_coalescing_saw(name, monkeypatch):
     # Small chunks and a record of few rows, so that buffers are moved and filled often.
-    monkeypatch.setattr(simulate_module, "CHUNK_INSTRUCTIONS", 3)
-    monkeypatch.setattr(simulate_module, "RECORDED_ACCESSES", 5)
+    monkeypatch.setattr(machine_run, "CHUNK_INSTRUCTIONS", 3)
+    monkeypatch.setattr(machine_run, "RECORDED_ACCESSES", 5)
     trace = tracegen.kernel(name, **KERNELS[name])
     seen = defaultdict(list)
     for _, block, warp, _, line, _, lanes in observed(trace, sms=2):

@@ -29,8 +29,8 @@ from rdmodel.policies import (
     parse_policy,
 )
 from rdmodel.results.simulation import Simulation
+from rdmodel.simulator.launch_sequence import max_scheduler_warps
 from rdmodel.simulator.options import SimulationOptions
-from rdmodel.simulator.simulate import max_scheduler_warps
 from rdmodel.trace import Op, Trace
 from tests.support.builders import LINE, make_trace
 from tests.support.examples import examples
@@ -277,7 +277,7 @@ def test_several_warps_that_are_as_fast_count_as_the_fewest():
 
 @pytest.mark.parametrize("observing", [False, True])
 def test_progress_goes_through_all_runs_of_a_search_once(monkeypatch, observing):
-    monkeypatch.setattr("rdmodel.simulator.simulate.CYCLES_PER_PAUSE", 50)
+    monkeypatch.setattr("rdmodel.simulator.machine_run.CYCLES_PER_PAUSE", 50)
     trace, gpu, seen = thrashing(5, 3, lines=3, times=4), machine(), []
     observe = (lambda rows: None) if observing else None
     simulate(trace, gpu, policies=["swl:best"], progress=lambda *now: seen.append(now), observe=observe)

@@ -22,7 +22,7 @@ from rdmodel.gpu.memory import CrossbarConfig, L2Config
 from rdmodel.policies import Linear
 from rdmodel.reference.machine.record import HIT, MISS, PENDING
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator import simulate as simulate_module
+from rdmodel.simulator import machine_run
 from rdmodel.simulator._engine import Machine
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import ALL_NEEDS, Op, Trace
@@ -253,7 +253,7 @@ def test_real_kernels_break_no_invariant(name, gpu):
 @pytest.mark.parametrize("name", KERNELS)
 def test_observers_see_the_loads_of_every_warp_in_program_order(name, monkeypatch):
     # A record of few rows is emptied often.
-    monkeypatch.setattr(simulate_module, "RECORDED_ACCESSES", 5)
+    monkeypatch.setattr(machine_run, "RECORDED_ACCESSES", 5)
     rows: list[list[int]] = []
     trace = kernel(name)
     found = simulate(trace, gpu=FERMI, sms=3, observe=lambda array: rows.extend(array.tolist()))
@@ -376,10 +376,10 @@ def test_parts_that_a_machine_cannot_be_without_are_refused_by_name(make, field)
 
 INTERRUPTED = """
 import signal, sys
-from rdmodel.simulator import simulate as simulate_module
+from rdmodel.simulator import machine_run
 from rdmodel.cli import main
 
-run = simulate_module._MachineRun.run
+run = machine_run.MachineRun.run
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
 
@@ -387,7 +387,7 @@ def interrupted(self):
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     run(self)
 
-simulate_module._MachineRun.run = interrupted
+machine_run.MachineRun.run = interrupted
 sys.exit(main(["simulate", "gemm"]))
 """
 

@@ -27,8 +27,8 @@ from rdmodel.results.simulation import (
     SmSimulation,
     Traffic,
 )
+from rdmodel.simulator import _engine
 from rdmodel.simulator import machine as machine_module
-from rdmodel.simulator import simulate as simulate_module
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import Op
 from tests.support.builders import busy_program, load, make_gpu, make_trace, store
@@ -192,7 +192,7 @@ class Broken:
     ("answers", "message"),
     [
         ({"violations": ["one line twice", "no way"]}, "an invariant is broken: one line twice; no way"),
-        ({"run": simulate_module.STUCK, "waiting_for": ["SM 0"]}, "nothing can happen any more: SM 0"),
+        ({"run": _engine.STUCK, "waiting_for": ["SM 0"]}, "nothing can happen any more: SM 0"),
         ({"under_way": ["slice 1: 2 reads"]}, "the machine is not empty at the end: slice 1: 2 reads"),
     ],
 )
