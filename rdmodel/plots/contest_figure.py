@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +23,8 @@ FONT = 7
 FAR_SPEED = 4.0
 """Relative IPC from which, and below whose inverse, colours no longer change."""
 
-Cells = Sequence[Sequence[float | None]]
-"""Numbers by combination and kernel."""
+Rows = Mapping[str, Sequence[float | None]]
+"""Numbers by the name of a combination, one for each kernel; None: there is none."""
 
 
 def contest_figure(contest: Contest, path: str | os.PathLike[str]) -> None:
@@ -42,7 +42,7 @@ def contest_figure(contest: Contest, path: str | os.PathLike[str]) -> None:
     if groups * (len(contest.names) - 1) <= MAX_BARS:
         _draw_bars(contest, groups, path)
     else:
-        _draw_tables(contest, groups, path)
+        _draw_tables(contest, path)
 
 
 def _has_means(contest: Contest) -> bool:
@@ -76,34 +76,42 @@ def _percent(shares: Sequence[float | None]) -> list[float | None]:
     return [None if share is None else 100 * share for share in shares]
 
 
-def _draw_tables(contest: Contest, groups: int, path: str | os.PathLike[str]) -> None:
+def _draw_tables(contest: Contest, path: str | os.PathLike[str]) -> None:
+    means = _has_means(contest)
+    speeds = {name: [*contest.relative_ipc(name), *[contest.geometric_mean(name)] * means] for name in contest.names}
+    kernels, rates = _hit_rates(contest)
+    tables_figure(kernels, speeds, rates, path, means=means)
+
+
+def tables_figure(
+    kernels: Sequence[str], speeds: Rows, rates: Rows, path: str | os.PathLike[str], *, means: bool
+) -> None:
+    """Draw tables of coloured numbers into a file: IPC relative to no policies, and below it L1 hit rates in percent.
+
+    `speeds` and `rates` have a row for each combination, with a number for each of `kernels`; with `means`, the last of
+    these are means. Equal numbers give equal files. Raises any error of `charts.check_path`.
+    """
     from matplotlib.colors import LogNorm, Normalize
 
-    rows = len(contest.names)
-    means = _has_means(contest)
-    speeds = [[*contest.relative_ipc(name), *[contest.geometric_mean(name)] * means] for name in contest.names]
-    kernels, rates = _hit_rates(contest)
-    size = 1.5 + 0.42 * groups, 2 * (0.9 + 0.17 * rows)
+    check_path(path)
+    size = 1.5 + 0.42 * len(kernels), 2 * (0.9 + 0.17 * len(speeds))
     with figure(path, size, 2, stacked=True) as (above, below):
-        speed_range = LogNorm(1 / FAR_SPEED, FAR_SPEED)
-        _draw_table(above, contest.names, speeds, "PuOr", speed_range, "{:.2f}".format)
-        _draw_table(below, contest.names, list(rates.values()), "viridis", Normalize(0, 100), "{:.0f}".format)
+        _draw_table(above, speeds, "PuOr", LogNorm(1 / FAR_SPEED, FAR_SPEED), "{:.2f}".format)
+        _draw_table(below, rates, "viridis", Normalize(0, 100), "{:.0f}".format)
         above.set_title("IPC relative to none; in the last column the geometric mean" if means else
                         "IPC relative to none", fontsize=FONT, loc="left")  # fmt: skip
         below.set_title("L1 hit rate (% of loads)", fontsize=FONT, loc="left")
         names = [literal(name) for name in kernels]
         for axis in (above, below):
-            axis.set_xticks([at + 0.5 for at in range(groups)], names, rotation=90, fontsize=FONT)
+            axis.set_xticks([at + 0.5 for at in range(len(kernels))], names, rotation=90, fontsize=FONT)
         above.tick_params(axis="x", labelbottom=False)
 
 
-def _draw_table(
-    axis: Any, names: Sequence[str], rows: Cells, colours: str, scale: Any, text: Callable[[float], str]
-) -> None:
+def _draw_table(axis: Any, rows: Rows, colours: str, scale: Any, text: Callable[[float], str]) -> None:
     """Draw rows of numbers, each in a cell whose colour shows it, from top to bottom."""
-    cells = np.array([[np.nan if value is None else value for value in row] for row in rows])
+    cells = np.array([[np.nan if value is None else value for value in row] for row in rows.values()])
     image = axis.pcolormesh(cells, cmap=colours, norm=scale, edgecolors="white", linewidth=0.3)
-    axis.set_yticks([at + 0.5 for at in range(len(names))], [literal(name) for name in names], fontsize=FONT)
+    axis.set_yticks([at + 0.5 for at in range(len(rows))], [literal(name) for name in rows], fontsize=FONT)
     axis.invert_yaxis()
     axis.tick_params(length=0)
     for row, column in zip(*np.nonzero(~np.isnan(cells)), strict=True):

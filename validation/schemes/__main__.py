@@ -19,7 +19,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=records.positive, default=2, help="number of processes (default: 2)")
     parser.add_argument("--cache", metavar="FILE", help="answers file that keeps finished runs")
     parser.add_argument("--recorded", action="store_true", help="take the committed runs instead of new ones")
-    parser.add_argument("--record", action="store_true", help="renew the committed record, its tables and its figure")
+    parser.add_argument("--record", action="store_true", help="renew the committed record, its tables and the figure")
     return parser.parse_args()
 
 
@@ -41,6 +41,7 @@ def main() -> None:
             runs += machines.all_runs(gpu, result, greedy)
     if options.record:
         report.RESULTS.write_text(report.page(machines.recorded()))
+        report.draw(machines.recorded())
     else:
         sys.stdout.write(report.page(runs))
 

@@ -14,14 +14,10 @@ from rdmodel.common.progress import Progress
 from rdmodel.contests.contest import Contest, contest
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override
-from rdmodel.plots.contest_figure import contest_figure
 from tracegen.kernel_library.suites import SUITES
 from validation.common import records
 
 FOLDER = Path(__file__).parent
-FIGURE = FOLDER.parents[1] / "docs" / "schemes-a100.png"
-"""The figure of the A100."""
-
 SUITE = "sensitive"
 
 SMS = 4
@@ -97,10 +93,8 @@ def runs_of(gpu: str, result: Contest) -> Iterator[Run]:
 
 
 def write(gpu: str, result: Contest, greedy: Contest) -> None:
-    """Renew the record of a GPU and, of an A100, the figure."""
+    """Renew the record of a GPU."""
     record_of(gpu).write_text(records.to_csv(Run, all_runs(gpu, result, greedy)))
-    if gpu == "a100-80g":
-        contest_figure(result, FIGURE)
 
 
 def recorded(gpus: Iterable[str] = SLICES) -> list[Run]:

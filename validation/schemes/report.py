@@ -6,10 +6,14 @@ import statistics
 from collections.abc import Sequence
 
 from rdmodel.common.ratios import geometric_interval
+from rdmodel.plots.contest_figure import tables_figure
 from rdmodel.policies.registry import BASELINE
-from validation.schemes.machines import FOLDER, VARIANTS, Run
+from validation.schemes.machines import FOLDER, GREEDY, VARIANTS, Run
 
 RESULTS = FOLDER / "RESULTS.md"
+FIGURE = FOLDER.parents[1] / "docs" / "schemes-a100.png"
+FIGURE_GPU = "a100-80g"
+"""The page of the tables, and the figure of one GPU."""
 
 NOTICED = 0.02
 """Change of speed from which a kernel counts as faster or slower."""
@@ -50,6 +54,25 @@ class Speeds:
         found = geometric_interval([statistics.geometric_mean(ratios) for ratios in zip(*kernels, strict=True)])
         assert found is not None  # there are several variants
         return found
+
+
+def draw(runs: Sequence[Run]) -> None:
+    """Draw the figure of `FIGURE_GPU`: speeds as geometric means over the variants, hit rates of the first variant."""
+    speeds = Speeds([run for run in runs if run.gpu == FIGURE_GPU])
+    schemes = [name for name in speeds.schemes if name != GREEDY]
+    rows: dict[str, list[float]] = {BASELINE: [1.0] * (len(speeds.kernels) + 1)}
+    for name in schemes:
+        ratios = [speeds.of_kernel(FIGURE_GPU, kernel, name) for kernel in speeds.kernels]
+        rows[name] = [*ratios, statistics.geometric_mean(ratios)]
+    hits = {(run.kernel, run.policies): 100 * run.hit_rate for run in runs if run.gpu == FIGURE_GPU and not run.variant}
+    rates = {name: [hits[kernel, name] for kernel in speeds.kernels] for name in rows}
+    tables_figure(
+        [*speeds.kernels, "mean"],
+        rows,
+        {name: [*found, statistics.fmean(found)] for name, found in rates.items()},
+        FIGURE,
+        means=True,
+    )
 
 
 def page(runs: Sequence[Run]) -> str:
