@@ -22,7 +22,7 @@ class DWTCS(Policy):
     period: int = 10_000
     mpki: float = 10.0
     confirm: int = 3
-    sample: int = 1
+    sample: int = 3
     limit: int | None = None
     name: ClassVar[str] = "dwt-cs"
     kind: ClassVar[Kind] = "throttling"

@@ -20,7 +20,7 @@ def remember(
     combination (`rdmodel.combination`). Raises `ConfigError` for a text that is not a policy.
 
     >>> remember(["dwt-cs", "pd"], {"dwt-cs.limit": 3})
-    (DWTCS(period=10000, mpki=10.0, confirm=3, sample=1, limit=3), PD(distance=8))
+    (DWTCS(period=10000, mpki=10.0, confirm=3, sample=3, limit=3), PD(distance=8))
     """
     members = members_of(policies)
     limit = found.get(f"{DWTCS.name}.limit")

@@ -238,7 +238,7 @@ def test_the_list_as_json_has_what_each_policy_does(run):
     listed = {one["name"]: one for one in json.loads(out)}
     assert list(listed) == list(POLICIES)
     assert listed["swl"]["required"] == ["warps"]
-    assert listed["dwt-cs"]["defaults"] == {"period": 10000, "mpki": 10.0, "confirm": 3, "sample": 1, "limit": None}
+    assert listed["dwt-cs"]["defaults"] == {"period": 10000, "mpki": 10.0, "confirm": 3, "sample": 3, "limit": None}
     assert all(one["description"] and one["source"] for one in listed.values())
 
 

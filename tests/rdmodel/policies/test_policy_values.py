@@ -89,7 +89,7 @@ def test_the_kinds_are_those_of_the_contract():
 
 
 def test_defaults_are_those_of_the_papers():
-    assert DWTCS() == DWTCS(period=10_000, mpki=10.0, confirm=3, sample=1, limit=None)
+    assert DWTCS() == DWTCS(period=10_000, mpki=10.0, confirm=3, sample=3, limit=None)
     assert BypassOnStall() == BypassOnStall(on="associativity")
     assert StreamingBypass() == StreamingBypass(period=10_000, threshold=0.9, caches="both", mpki=None)
     assert PD() == PD(distance=8)
