@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
+import tracegen
+from rdmodel.trace import Columns
+from rdmodel.trace.expansion import expand
 from validation.common.claims import Claim
 from validation.policies import patterns
 from validation.policies.__main__ import main, recorded
 from validation.policies.claims import Counters, rank_correlation
 from validation.policies.koo_compared import swept
-from validation.policies.measure import MEASURED, VARIANTS, VARIED, Case, cases, measure, settings, to_csv
+from validation.policies.measure import (
+    MEASURED,
+    VARIANTS,
+    VARIED,
+    Case,
+    cases,
+    make_launches,
+    measure,
+    settings,
+    to_csv,
+)
 from validation.policies.report import CLAIMS, differences, judged, pages, pattern_differences, to_markdown, why
 from validation.policies.verdicts import judge, with_ranges
 
@@ -25,6 +39,8 @@ QUICK = [
     Case("koo", "koo_moderate", "cc.1"),
     Case("koo-endless", "koo_insensitive", "stencil3d"),
 ]
+
+DIVERGENT_AND_ALIKE = [("koo_moderate", "spmv"), ("koo_moderate", "gemm")]
 
 SWEEPS = ("swl:best", "apcm-swl")
 
@@ -50,10 +66,10 @@ def test_the_record_is_of_all_runs_in_order_and_reads_back():
 @pytest.mark.parametrize("case", QUICK, ids=lambda case: f"{case.kernel} on {case.machine}")
 def test_the_simulator_counts_what_it_counted(case):
     names = [name for name in cases()[case] if name not in SWEEPS]
-    measured = measure(case, names)
+    measured = measure(case, names)[0]
     assert len(measured) >= 4
     assert differences(measured, MEASUREMENTS) == []
-    assert differences(measure(case, names[:2], variant=1), RUNS) == []
+    assert differences(measure(case, names[:2], variants=[1])[1], RUNS) == []
 
 
 @pytest.mark.parametrize("kernel", ["stencil3d", "srad.2"])
@@ -69,6 +85,22 @@ def test_every_claim_has_a_verdict_and_those_that_do_not_hold_a_reason():
     assert all(isinstance(verdict.claim.holds, bool) and verdict.measured for verdict in found.values())
     assert {name for name, verdict in found.items() if verdict.word == "does not"} == set(why())
     assert all(verdict.variants == VARIANTS for verdict in found.values())
+
+
+def test_the_launches_of_a_search_follow_one_another_level_by_level():
+    launches = make_launches(Case("koo", "koo_sensitive", "bfs.1"))
+    assert [(one.launch.kernel, one.params["LEVEL"]) for one in launches] == [
+        (kernel, level) for level in range(11) for kernel in ("bfs.1", "bfs.2")
+    ]
+
+
+def test_blocks_of_divergent_kernels_are_kept_with_their_active_lanes_only():
+    divergent, alike = (make_launches(Case("koo", group, kernel))[0] for group, kernel in DIVERGENT_AND_ALIKE)
+    assert isinstance(divergent.block(3), Columns)
+    assert divergent.block(3) is divergent.block(3)
+    plain = expand(tracegen.kernel("spmv", N=8192).block(3), 8)
+    assert np.array_equal(divergent.block(3).addresses, plain.addresses)
+    assert not isinstance(alike.block(0), Columns)
 
 
 def test_every_group_of_the_file_is_run():

@@ -45,7 +45,7 @@ def main() -> None:
     if options.recorded:
         counted, seen = recorded()
     else:
-        counted = [one for variant in range(options.jitter) for one in measure.measure_all(options.jobs, variant)]
+        counted = measure.measure_all(options.jobs, options.jitter)
         seen = patterns.classify_all(options.jobs)
     if options.record:
         measure.MEASURED.write_text(measure.to_csv(one for one in counted if not one.variant))

@@ -11,7 +11,7 @@ from validation.policies.measure import Measurement, group
 JIA = "Jia et al., HPCA 2014"
 MACHINE = "jia-part"
 IW, XW, CI = "intra_warp", "cross_warp", "insensitive"
-SHORT = "intra_warp_short"
+SHORT, LONG = "intra_warp_short", "intra_warp_long"
 GROUPS = (CI, IW, XW)
 
 QUEUES = {1: MACHINE, 2: "jia-queue-2", 4: "jia-queue-4", 6: "jia-queue-6", 16: "jia-queue-16"}
@@ -222,6 +222,21 @@ def queue_sweep(counters: Counters) -> str:
     for number, machine in QUEUES.items():
         speeds = [mean(counters.faster(machine, of, name)) for name in policies for of in (IW, XW)]
         lines.append(f"| {number} | {' | '.join(f'{times:.2f}' for times in speeds)} |")
+    return "\n".join(lines)
+
+
+def row_lengths(counters: Counters) -> str:
+    """Return the table of the intra-warp group with rows of 1,024 elements and with those of the paper's figure 2."""
+    policies = {"warp ID": unlimited(), BYPASSING: BYPASSING, FINAL: FINAL}
+    lines = [
+        "The intra-warp group with rows of 2,048 elements, as in the paper's figure 2, and in brackets with rows of\n"
+        "1,024: times as fast as the baseline, with warp ID as the signature, with bypassing, and with both.\n",
+        f"| kernel | {' | '.join(policies)} |",
+        "|---|" + "---:|" * len(policies),
+    ]
+    columns = [zip(*(counters.faster(MACHINE, of, n) for of in (LONG, IW)), strict=True) for n in policies.values()]
+    for kernel, *pairs in zip(group(IW), *columns, strict=True):
+        lines.append(f"| {kernel} | {' | '.join(f'{long:.2f} [{short:.2f}]' for long, short in pairs)} |")
     return "\n".join(lines)
 
 

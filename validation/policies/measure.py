@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import tracegen
 from rdmodel import presets
@@ -16,8 +18,9 @@ from rdmodel.gpu.overrides import override
 from rdmodel.policies.combinations import Combination, combination
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.jitter import vary
-from rdmodel.simulator.simulate import simulate
-from rdmodel.trace import Trace
+from rdmodel.simulator.simulate import simulate_launches
+from rdmodel.trace import Columns, Program, Trace
+from rdmodel.trace.expansion import expand
 from validation.common import records
 from validation.common.measurement import SimulatedCounters
 
@@ -33,6 +36,9 @@ NONE = "none"
 
 OPTIONS = ("sms", "sched", "memory")
 """Options of `simulate` that a machine in ``scenarios.toml`` may have beside its preset and overrides."""
+
+NO_PARAMETERS = ("blocks", "rounds")
+"""Keys of a kernel in ``scenarios.toml`` that are not its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +99,41 @@ def cases(of: str = "run") -> dict[Case, list[str]]:
     return found
 
 
-def make_trace(case: Case) -> Trace:
-    """Return the trace of a case's kernel."""
-    sizes = dict(settings()["groups"][case.group][case.kernel])
-    sizes.pop("blocks", None)
-    trace = tracegen.kernel(case.kernel, **sizes)
-    # Every run reads the same blocks. Making them can take longer than the run.
-    trace.block = cache(trace.block)  # type: ignore[method-assign]
+def make_launches(case: Case) -> list[Trace]:
+    """Return the launches of a case: one, or rounds of several kernels, whose rounds are numbered by a parameter."""
+    sizes = {name: value for name, value in _sizes(case).items() if name not in NO_PARAMETERS}
+    rounds = _sizes(case).get("rounds")
+    if rounds is None:
+        return [_kernel(case.kernel, sizes)]
+    numbered = ({**sizes, rounds["parameter"]: number} for number in range(rounds["count"]))
+    return [_kernel(kernel, given) for given in numbered for kernel in rounds["kernels"]]
+
+
+def _sizes(case: Case) -> dict[str, Any]:
+    return dict(settings()["groups"][case.group][case.kernel])
+
+
+def _kernel(name: str, sizes: Mapping[str, Any]) -> Trace:
+    return _keep_blocks(tracegen.kernel(name, **sizes))
+
+
+def _keep_blocks(trace: Trace) -> Trace:
+    """Keep the blocks of a trace: every run reads the same ones, and making them can take longer than the run.
+
+    Kernels that diverge keep only the addresses of active lanes.
+    """
+    make, warps = trace.block, trace.launch.block_warps
+
+    @cache
+    def block(number: int) -> Columns | Program:
+        made = make(number)
+        if isinstance(made, Columns):
+            return made
+        lanes = sum(segment.base.size for segment in made)
+        active = sum(segment.trips * int(np.bitwise_count(segment.mask).sum()) for segment in made)
+        return expand(made, warps) if active < lanes else made
+
+    trace.block = block  # type: ignore[method-assign]
     return trace
 
 
@@ -115,50 +149,61 @@ def make_gpu(case: Case, policies: Combination) -> GPU:
 def run_options(case: Case) -> dict[str, Any]:
     """Return the options of `simulate` for the machine and the kernel of a case."""
     machine = settings()["machines"][case.machine]
-    blocks = settings()["groups"][case.group][case.kernel].get("blocks")
-    return {"blocks": blocks, **{name: machine[name] for name in OPTIONS if name in machine}}
+    return {"blocks": _sizes(case).get("blocks"), **{name: machine[name] for name in OPTIONS if name in machine}}
 
 
-def measure(case: Case, names: Sequence[str] | None = None, variant: int = 0) -> list[Measurement]:
-    """Simulate a variant of a case under combinations of policies; None takes those of ``scenarios.toml``."""
-    trace = make_trace(case)
-    found = []
-    for name in cases()[case] if names is None else names:
-        one = combination(name)
-        moved, gpu = vary(trace, make_gpu(case, one), variant)
-        run = simulate(moved, gpu, policies=one.policies, **run_options(case))
-        found.append(_measurement(case, name, run, variant))
+def measure(
+    case: Case, names: Sequence[str] | None = None, variants: Iterable[int] = (0,)
+) -> dict[int, list[Measurement]]:
+    """Simulate variants of a case under combinations of policies; None takes those of ``scenarios.toml``."""
+    launches = make_launches(case)
+    plain = make_gpu(case, combination(NONE))
+    found = {}
+    for variant in variants:
+        moved = launches if variant == 0 else [_keep_blocks(vary(one, plain, variant)[0]) for one in launches]
+        found[variant] = [
+            _simulate(case, combination(name), moved, variant) for name in (cases()[case] if names is None else names)
+        ]
     return found
 
 
-def _measurement(case: Case, name: str, run: Simulation, variant: int) -> Measurement:
-    fails = run.reservation_fails
+def _simulate(case: Case, policies: Combination, launches: Sequence[Trace], variant: int) -> Measurement:
+    _, gpu = vary(launches[0], make_gpu(case, policies), variant)
+    runs = simulate_launches(launches, gpu, policies=policies.policies, **run_options(case))
     return Measurement(
         machine=case.machine,
         group=case.group,
         kernel=case.kernel,
-        policies=name,
-        instructions=run.instructions,
-        cycles=run.cycles,
-        loads=int(run.loads),
-        bypassed=run.bypassed,
-        compulsory=int(run.misses.compulsory),
-        capacity=int(run.misses.capacity),
-        associativity=int(run.misses.associativity),
-        line_alloc=fails.line_alloc,
-        mshr_entry=fails.mshr_entry,
-        mshr_merge=fails.mshr_merge,
-        miss_queue=fails.miss_queue,
-        answers=run.traffic.response_messages,
-        answer_bytes=run.traffic.response_bytes,
-        found=next(iter(run.found.values()), -1),
+        policies=policies.name,
         variant=variant,
+        found=next((value for run in runs for value in run.found.values()), -1),
+        **{name: sum(count(run) for run in runs) for name, count in COUNTERS.items()},
     )
 
 
-def measure_all(jobs: int, variant: int = 0) -> list[Measurement]:
-    """Return all measurements of a variant in order, from several processes."""
-    return [one for found in records.run_all(partial(measure, variant=variant), list(cases()), jobs) for one in found]
+COUNTERS: dict[str, Callable[[Simulation], int]] = {
+    "instructions": lambda run: run.instructions,
+    "cycles": lambda run: run.cycles,
+    "loads": lambda run: int(run.loads),
+    "bypassed": lambda run: run.bypassed,
+    "compulsory": lambda run: int(run.misses.compulsory),
+    "capacity": lambda run: int(run.misses.capacity),
+    "associativity": lambda run: int(run.misses.associativity),
+    "line_alloc": lambda run: run.reservation_fails.line_alloc,
+    "mshr_entry": lambda run: run.reservation_fails.mshr_entry,
+    "mshr_merge": lambda run: run.reservation_fails.mshr_merge,
+    "miss_queue": lambda run: run.reservation_fails.miss_queue,
+    "answers": lambda run: run.traffic.response_messages,
+    "answer_bytes": lambda run: run.traffic.response_bytes,
+}
+"""Counters of a measurement, which add up over launches."""
+
+
+def measure_all(jobs: int, variants: int = 1) -> list[Measurement]:
+    """Return all measurements of the first `variants` in order, from several processes."""
+    numbers = range(variants)
+    found = list(records.run_all(partial(measure, variants=numbers), list(cases()), jobs))
+    return [one for number in numbers for of_case in found for one in of_case[number]]
 
 
 def to_csv(measurements: Iterable[Measurement]) -> str:

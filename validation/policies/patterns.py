@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 from rdmodel.locality_analysis.classify import locality
 from rdmodel.locality_analysis.values import AccessCounts, Locality, ReuseDistances
 from rdmodel.policies.combinations import combination
 from validation.common import records
-from validation.policies.measure import FOLDER, Case, cases, make_gpu, make_trace, run_options
+from validation.policies.measure import FOLDER, Case, cases, make_gpu, make_launches, run_options
 
 PATTERNS = FOLDER / "patterns.csv"
 
@@ -65,11 +65,26 @@ class Pattern:
         return self.dominant / self.lines
 
 
+MEANS = ("balance", "concentration")
+COUNTS = tuple(field.name for field in fields(Pattern) if field.type == "int")
+"""Fields of a pattern that are means, and those that are counts."""
+
+
 def classify(case: Case) -> list[Pattern]:
     """Classify the lines of a case with each index function of ``scenarios.toml``."""
-    trace = make_trace(case)
+    launches = make_launches(case)
     gpus = ((name, make_gpu(case, combination(name))) for name in cases("look")[case])
-    return [_pattern(case, name, locality(trace, gpu, **run_options(case))) for name, gpu in gpus]
+    return [
+        _sum([_pattern(case, name, locality(one, gpu, **run_options(case))) for one in launches]) for name, gpu in gpus
+    ]
+
+
+def _sum(patterns: Sequence[Pattern]) -> Pattern:
+    """Return the pattern of several launches: their counts together, and means weighted by their accesses."""
+    accesses = sum(one.accesses for one in patterns)
+    counts = {name: sum(getattr(one, name) for one in patterns) for name in COUNTS}
+    means = {name: sum(getattr(one, name) * one.accesses for one in patterns) / accesses for name in MEANS}
+    return replace(patterns[0], **counts, **{name: round(mean, DIGITS) for name, mean in means.items()})
 
 
 def _pattern(case: Case, name: str, found: Locality) -> Pattern:
@@ -90,8 +105,8 @@ def _pattern(case: Case, name: str, found: Locality) -> Pattern:
         inter_near=_near(inter),
         intra_uses=intra.total,
         intra_near=_near(intra),
-        balance=round(found.balance, DIGITS),
-        concentration=round(weighted, DIGITS),
+        balance=found.balance,
+        concentration=weighted,
     )
 
 

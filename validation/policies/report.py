@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from validation.common.claims import DOES_NOT, Claim, verdict_table
-from validation.policies import jia, khairy, khairy_others, koo, koo_compared, koo_patterns, related, wang
+from validation.policies import (
+    jia,
+    khairy,
+    khairy_counters,
+    khairy_others,
+    koo,
+    koo_compared,
+    koo_patterns,
+    related,
+    wang,
+)
 from validation.policies.claims import Counters
 from validation.policies.measure import FOLDER, Case, Measurement, settings
 from validation.policies.patterns import Pattern
@@ -34,11 +44,13 @@ PAPERS = (
         khairy.KHAIRY,
         "RESULTS-khairy.md",
         {**khairy.CLAIMS, **khairy_others.CLAIMS},
-        (khairy_others.sweep, khairy_others.second_opinion),
+        (khairy_others.sweep, khairy_others.second_opinion, khairy_counters.printed, khairy_counters.waiting),
     ),
     Paper(wang.WANG, "RESULTS-wang.md", wang.CLAIMS),
-    Paper(jia.JIA, "RESULTS-jia.md", jia.CLAIMS, (jia.queue_sweep,)),
-    Paper(koo_patterns.KOO, "RESULTS-koo.md", {**koo_patterns.CLAIMS, **koo.CLAIMS, **koo_compared.CLAIMS}),
+    Paper(jia.JIA, "RESULTS-jia.md", jia.CLAIMS, (jia.queue_sweep, jia.row_lengths)),
+    Paper(
+        koo_patterns.KOO, "RESULTS-koo.md", {**koo_patterns.CLAIMS, **koo.CLAIMS, **koo_compared.CLAIMS}, (koo.large,)
+    ),
     Paper(related.RELATED, "RESULTS-related.md", related.CLAIMS),
 )
 
