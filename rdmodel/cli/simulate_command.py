@@ -9,9 +9,9 @@ from typing import Any
 
 from rdmodel.cli.memory_limit import UNBOUNDED, Budget, limit_memory
 from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
-from rdmodel.cli.output import R, print_results, print_text
+from rdmodel.cli.output import R, print_note, print_results, print_text
 from rdmodel.cli.progress_line import block_progress
-from rdmodel.cli.sources import open_all, open_sources
+from rdmodel.cli.sources import open_sources
 from rdmodel.cli.text_locality import format_locality
 from rdmodel.cli.text_simulation import format_simulation, format_together
 from rdmodel.errors import ConfigError
@@ -23,6 +23,7 @@ from rdmodel.policies import IndexFunction, Policy, remember
 from rdmodel.policies.combinations import combination
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.simulate import simulate, simulate_launches
+from rdmodel.trace import ArrayInfo, Trace
 
 
 def run_simulate(arguments: argparse.Namespace) -> None:
@@ -62,14 +63,32 @@ def _run_on_one_l2(arguments: argparse.Namespace, budget: Budget) -> list[tuple[
     """Simulate all launches of all sources on one machine; return the simulations, each with the occupancy of an SM."""
     options = simulation_options(arguments)
     if options["memory"] is not None:
-        raise ConfigError("--warm-l2: the ideal memory of --ideal-memory has no L2")
+        raise ConfigError(f"--ideal-memory {options['memory']}: has no L2 to keep; leave out --warm-l2")
     if budget.given is not None:
         raise ConfigError("--warm-l2 cannot be combined with --memory: the memory of several launches is not bounded")
     gpu = selected_gpu(arguments)
-    traces = list(open_all(arguments.sources, source_options(arguments)))
+    reading = source_options(arguments)
+    by_source = [list(open_sources(source, reading)) for source in arguments.sources]
+    _note_shared_addresses(by_source)
+    traces = [trace for source in by_source for trace in source]
     with block_progress(", ".join(arguments.sources)) as progress:
         results = simulate_launches(traces, gpu, progress=progress, policies=arguments.policies, **options)
     return [(result, compute_occupancy(trace.launch, gpu)) for result, trace in zip(results, traces, strict=True)]
+
+
+def _note_shared_addresses(by_source: Sequence[Sequence[Trace]]) -> None:
+    """Print a note if arrays of different sources lie at the same address, as those of unrelated kernels do."""
+    known: dict[int, tuple[int, str, ArrayInfo]] = {}
+    for source, trace in ((number, trace) for number, traces in enumerate(by_source) for trace in traces):
+        for array in trace.launch.arrays:
+            own = (source, trace.launch.kernel, array)
+            first, kernel, other = known.setdefault(array.base, own)
+            if first != source and (other.name, other.bytes) != (array.name, array.bytes):
+                print_note(
+                    f"{trace.launch.kernel}: {array.name} has the address of {other.name} of {kernel}, and finds its "
+                    "lines in the L2; --warm-l2 is for launches of one program"
+                )
+                return
 
 
 def _run_launches(

@@ -63,7 +63,7 @@ def _format_heading(result: Simulation, index: IndexFunction | None) -> str:
     options = result.config["options"]
     blocks = format_blocks(sum(sm.blocks for sm in result.per_sm), result.config)
     stores = "" if options["stores"] else ", without stores"
-    before = len(result.config.get("earlier_launches", ()))
+    before = result.config.get("earlier_launches", 0)
     warm = f", L2 as {count(before)} launch{'es' if before > 1 else ''} left it" if before else ""
     schedule = f"scheduler {options['sched']}{stores}, seed {result.seed}{warm}"
     return (

@@ -24,7 +24,7 @@ FAR_SPEED = 4.0
 """Relative IPC from which, and below whose inverse, colours no longer change."""
 
 Rows = Mapping[str, Sequence[float | None]]
-"""Numbers by the name of a combination, one for each kernel; None: there is none."""
+"""Numbers by the name of a combination, one for each kernel; None where a run is missing."""
 
 
 def contest_figure(contest: Contest, path: str | os.PathLike[str]) -> None:

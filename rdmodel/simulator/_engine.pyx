@@ -193,6 +193,9 @@ cdef class Machine(Inspection):
         assert self.now == -1 and self.slices == previous.slices and self.reader_words == previous.reader_words
         for i in range(self.slices):
             lines = previous.slice[i].cache
+            assert previous.slice[i].mshrs.used == 0 and previous.slice[i].channel.queued == 0
+            assert lines.sets == self.slice[i].cache.sets and lines.ways == self.slice[i].cache.ways
+            assert lines.sectored == self.slice[i].cache.sectored
             previous.slice[i].cache = self.slice[i].cache
             self.slice[i].cache = lines
             cache_drop_ghosts(&self.slice[i].cache)

@@ -40,16 +40,17 @@ def _run_once(
     begun = finished * blocks
     learnt: dict[str, SimulationOptions] = {}
     results = []
-    previous = None
+    machine = None
     for request in requests:
         options = learnt.get(request.trace.launch.kernel, request.options)
         stage = _from(progress, begun, runs * blocks)
-        run = MachineRun(dataclasses.replace(request, options=options, progress=stage), previous)
-        run.run()
+        run = MachineRun(dataclasses.replace(request, options=options, progress=stage), machine)
+        machine = run.run()
         results.append(run.result())
         learnt[request.trace.launch.kernel] = _remember(options, results[-1])
         begun += request.blocks
-        previous = run
+        if progress is not None and len(requests) > 1:
+            progress(begun, runs * blocks)  # a short launch has no pause
     return results
 
 
@@ -82,23 +83,35 @@ def _run_with_best_limit(
         ]
         return _run_once(limited, progress, finished, limits + repeated)
 
-    by_limit = {limit: run(SWL(warps=limit), limit - 1) for limit in range(1, limits + 1)}
-    best = max(by_limit, key=lambda limit: _ipc(by_limit[limit]))  # the first of equals
-    tried = list(by_limit.values())
-    results = by_limit[best]
+    times = [(0.0, 0.0)] * len(requests)
+    best = 0
+    results: list[Simulation] = []
+    for limit in range(1, limits + 1):
+        tried = run(SWL(warps=limit), limit - 1)
+        times = _add_seconds(times, tried)
+        if not results or _ipc(tried) > _ipc(results):
+            best, results = limit, tried
     if repeated:
         chosen: Policy = dataclasses.replace(throttling, **{throttling.limit_option: best})  # type: ignore[type-var]
         results = run(chosen, limits, observe)
-        tried.append(results)
+        times = _add_seconds(times, results)
     return [
         dataclasses.replace(
             result,
             found={f"{throttling.name}.{throttling.limit_option}": best},
             config=request.config(),
-            trace_seconds=sum(one.trace_seconds for one in runs),
-            seconds=sum(one.seconds for one in runs),
+            trace_seconds=trace_seconds,
+            seconds=seconds,
         )
-        for request, result, *runs in zip(requests, results, *tried, strict=True)
+        for request, result, (trace_seconds, seconds) in zip(requests, results, times, strict=True)
+    ]
+
+
+def _add_seconds(times: Sequence[tuple[float, float]], results: Sequence[Simulation]) -> list[tuple[float, float]]:
+    """Add the times of traces and of runs, launch by launch."""
+    return [
+        (trace_seconds + result.trace_seconds, seconds + result.seconds)
+        for (trace_seconds, seconds), result in zip(times, results, strict=True)
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -19,7 +19,7 @@ from rdmodel.policies import DWTCS, policy_of_kind
 from rdmodel.policies.registry import policy_fields
 from rdmodel.results.describe import describe
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator._engine import DONE, FAULT, PAUSE, ROW_WIDTH, STUCK, WANT_BLOCK, WANT_CHUNK, WANT_DRAIN
+from rdmodel.simulator._engine import DONE, FAULT, PAUSE, ROW_WIDTH, STUCK, WANT_BLOCK, WANT_CHUNK, WANT_DRAIN, Machine
 from rdmodel.simulator.counters import (
     ALL_SMS,
     SM_FIELDS,
@@ -63,7 +63,7 @@ s is set if the transaction touches the s-th 32 bytes of the line. The array is 
 class Request:
     """One launch to simulate: checked arguments of `simulate`, with resolved options.
 
-    `earlier` describes the launches whose lines it finds in the L2.
+    `earlier` is the number of launches before it on the same L2.
     """
 
     trace: Trace
@@ -74,7 +74,7 @@ class Request:
     progress: Progress | None = None
     observe: Observer | None = None
     sectors: bool = False
-    earlier: tuple[Mapping[str, Any], ...] = ()
+    earlier: int = 0
 
     @property
     def sms(self) -> int:
@@ -92,17 +92,17 @@ class Request:
         """Return everything that is needed to repeat the run; policies with their names."""
         config = describe(self.trace, self.gpu, self.options, self.seed)
         config["options"]["policies"] = [policy_fields(policy) for policy in self.options.policies]
-        return {**config, "earlier_launches": list(self.earlier)} if self.earlier else config
+        return {**config, "earlier_launches": self.earlier} if self.earlier else config
 
 
 class MachineRun:
     """One run of the compiled machine, which requests blocks and instructions and receives them.
 
-    The L2 begins empty or, with the finished run of a launch before, with the lines that this run left; the two runs
-    have the same L2 and the same policies, and the earlier one can be used for nothing else afterwards.
+    The L2 begins empty or, with the machine of a launch before, with the lines that it left; both have the same L2 and
+    the same policies.
     """
 
-    def __init__(self, request: Request, previous: MachineRun | None = None) -> None:
+    def __init__(self, request: Request, previous: Machine | None = None) -> None:
         self._request = request
         launch = request.trace.launch
         # No SM can have more blocks than there are.
@@ -112,7 +112,7 @@ class MachineRun:
         self._bypass = bypass_table(request.gpu.l1) if bypasses else None
         self._machine = make_machine(request.gpu, request.options, slots, self._block_warps, bypasses=bypasses)
         if previous is not None:
-            self._machine.take_lines(previous._machine)
+            self._machine.take_lines(previous)
         self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS
         self._streams: dict[tuple[int, int], WarpStream] = {}
         self._sectored = has_sector_masks(request.gpu)
@@ -135,8 +135,8 @@ class MachineRun:
             self._record = np.empty((RECORDED_ACCESSES + request.sms, ROW_WIDTH), np.int64)
             self._machine.set_record(self._record)
 
-    def run(self) -> None:
-        """Run the machine to its end."""
+    def run(self) -> Machine:
+        """Run the machine to its end, and return it for the next launch."""
         started = perf_counter()
         cycles = CYCLES_PER_CHECK if self._request.check else CYCLES_PER_PAUSE
         while (wanted := self._machine.run(cycles)) != DONE:
@@ -157,6 +157,7 @@ class MachineRun:
         if leftovers := self._machine.under_way():
             self._fail("the machine is not empty at the end", leftovers)
         self._seconds = perf_counter() - started - self._trace_seconds
+        return self._machine
 
     def _pause(self) -> None:
         if self._request.progress is not None:
@@ -166,6 +167,8 @@ class MachineRun:
 
     def _fail(self, problem: str, details: Sequence[str]) -> None:
         kernel = self._request.trace.launch.kernel
+        if self._request.earlier:
+            kernel = f"launch {self._request.earlier + 1} ({kernel})"
         raise SimulationError(f"{kernel}, cycle {self._machine.now}: {problem}: {'; '.join(details)}")
 
     def _give_block(self) -> None:

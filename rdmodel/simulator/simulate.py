@@ -14,7 +14,6 @@ from rdmodel.errors import ConfigError
 from rdmodel.execution.memory_need import MACHINE_SET_BYTES
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
-from rdmodel.results.describe import describe_trace
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.launch_sequence import run_launches
 from rdmodel.simulator.machine_run import Observer, Request
@@ -81,6 +80,7 @@ def simulate(
     SimulationError
         If the run cannot go on or breaks an invariant.
     """
+    check_trace(trace)
     check_flag("sectors", sectors)
     request = _check_request(trace, gpu, seed, check, options)
     if sectors:
@@ -101,9 +101,10 @@ def simulate_launches(
     """Simulate launches one after another on one machine, whose L2 keeps its lines from launch to launch.
 
     A launch begins when no message of the one before is under way, with an empty L1 (docs/machine.md, Several
-    launches). Policies start anew, but for a limit that ``dwt-cs`` found in an earlier launch of the kernel. With
-    ``swl:best``, all launches run under every limit, and the results are those of the limit with the highest IPC of all
-    launches together; ``pcal`` takes that limit as its `tokens`.
+    launches). An address must mean the same data in all launches, as in those of one program. Policies start anew, but
+    for a limit that ``dwt-cs`` found in an earlier launch of a kernel of this name. With ``swl:best``, all launches run
+    under every limit, and the results are those of the limit with the highest IPC of all launches together; ``pcal``
+    takes that limit as its `tokens`. An observer sees one launch only: see `simulate`.
 
     Time is O(transactions + instructions), memory O(distinct lines x SMs + resident warps).
 
@@ -120,33 +121,32 @@ def simulate_launches(
     progress : callable, optional
         Called with the number of blocks begun and the number of blocks in all, of all launches.
     **options
-        Fields of `SimulationOptions`, for every launch.
+        Fields of `SimulationOptions`, for every launch, but for `memory`: an ideal memory has no L2.
 
     Returns
     -------
     tuple of Simulation
-        The counters of each launch; its cycles begin with the launch.
+        The counters of each launch; its cycles begin with the launch, and ``config["earlier_launches"]`` is the number
+        of launches before it, if there are any.
 
     Raises
     ------
     ConfigError, LaunchError, TraceError, SimulationError
         As `simulate` does; also if there is no launch.
     """
-    requests = [_check_request(trace, gpu, seed, check, options) for trace in _checked_launches(traces)]
-    earlier = [describe_trace(request.trace) for request in requests]
-    warm = [replace(request, earlier=tuple(earlier[:number])) for number, request in enumerate(requests)]
-    return tuple(run_launches(warm, progress, None))
-
-
-def _checked_launches(traces: Any) -> list[Trace]:
-    if isinstance(traces, Trace) or not isinstance(traces, Sequence) or not traces:
-        raise ConfigError(f"traces={traces!r}: must be a sequence of at least one trace")
-    return list(traces)
+    if isinstance(traces, Trace | str | bytes) or not isinstance(traces, Sequence) or not traces:
+        raise ConfigError(f"traces={traces!r:.60}: must be a sequence of at least one trace")
+    if options.get("memory") is not None:
+        raise ConfigError(f"memory={options['memory']!r:.60}: an ideal memory has no L2 for launches to share")
+    requests = []
+    for number, trace in enumerate(traces):
+        check_trace(trace, f"traces[{number}]")
+        requests.append(replace(_check_request(trace, gpu, seed, check, options), earlier=number))
+    return tuple(run_launches(requests, progress, None))
 
 
 def _check_request(trace: Trace, gpu: str | GPU, seed: int, check: bool, options: Mapping[str, Any]) -> Request:
     """Check the arguments of a launch, and fit the GPU's L1 to it."""
-    check_trace(trace)
     check_int("seed", seed, 0)
     check_flag("check", check)
     chosen, resolved = configure(presets.gpu(gpu), options)

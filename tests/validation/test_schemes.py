@@ -32,6 +32,27 @@ def test_the_page_is_that_of_the_record():
     assert report.RESULTS.read_text() == report.page(RUNS)
 
 
+def test_the_figure_shows_the_speeds_and_hit_rates_of_the_record(monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(report, "tables_figure", lambda *given, **_: drawn.update(zip("ksrp", given, strict=True)))
+    report.draw(RUNS)
+    kernels, speeds, rates = drawn["k"], drawn["s"], drawn["r"]
+    assert kernels == [*SUITES[SUITE], "mean"]
+    assert list(speeds) == list(rates)
+    assert GREEDY not in speeds
+    assert set(speeds["none"]) == {1.0}
+    known = report.Speeds(RUNS)
+    at = kernels.index("bfs.1")
+    assert speeds["swl:best"][at] == known.of_kernel(report.FIGURE_GPU, "bfs.1", "swl:best")
+    assert speeds["swl:best"][-1] == known.mean(report.FIGURE_GPU, "swl:best")
+    (rate,) = [
+        run.hit_rate
+        for run in RUNS
+        if (run.gpu, run.kernel, run.policies, run.variant) == (report.FIGURE_GPU, "bfs.1", "swl:best", 0)
+    ]
+    assert rates["swl:best"][at] == 100 * rate
+
+
 @pytest.mark.parametrize("gpu", SLICES)
 def test_the_simulator_takes_the_recorded_cycles(gpu):
     trace = tracegen.kernel("kmeans.invert", **SUITES[SUITE]["kmeans.invert"])

@@ -40,8 +40,9 @@ def main() -> None:
                 machines.write(gpu, result, greedy)
             runs += machines.all_runs(gpu, result, greedy)
     if options.record:
-        report.RESULTS.write_text(report.page(machines.recorded()))
-        report.draw(machines.recorded())
+        known = machines.recorded()
+        report.RESULTS.write_text(report.page(known))
+        report.draw(known)
     else:
         sys.stdout.write(report.page(runs))
 

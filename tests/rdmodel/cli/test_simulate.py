@@ -194,6 +194,15 @@ def test_launches_with_a_warm_l2_are_those_of_the_library_and_are_summed_up(run)
     assert "launches:" not in out
 
 
+def test_unrelated_kernels_that_share_addresses_are_noted(run):
+    status, _, err = run("simulate", "gesummv", "mvt.1", "--param", "N=64", "--warm-l2", "--csv", "--gpu", FERMI)
+    assert status == 0
+    assert err == (
+        "rdmodel: mvt.1: x1 has the address of tmp of gesummv, and finds its lines in the L2; --warm-l2 is for launches "
+        "of one program\n"
+    )
+
+
 def test_all_launches_of_a_file_run_on_one_l2(run, tmp_path):
     (tmp_path / "saxpy.ptx").write_text(SAXPY)
     (tmp_path / "two.toml").write_text(
@@ -207,7 +216,7 @@ def test_all_launches_of_a_file_run_on_one_l2(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--ideal-memory", "5"], "--warm-l2: the ideal memory of --ideal-memory has no L2"),
+        (["--ideal-memory", "5"], "--ideal-memory 5: has no L2 to keep; leave out --warm-l2"),
         (
             ["--memory", "4G"],
             "--warm-l2 cannot be combined with --memory: the memory of several launches is not bounded",

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import tracegen
 from rdmodel import simulate, simulate_launches
-from rdmodel.errors import ConfigError, TraceError
+from rdmodel.errors import ConfigError, SimulationError, TraceError
 from rdmodel.policies import GCache, StreamingBypass
+from rdmodel.simulator.machine_run import MachineRun
 from rdmodel.trace import Op
 from tests.support.builders import make_trace
 from tests.support.engine_checks import MEMORIES, SEEDS, check_launches
@@ -110,11 +111,10 @@ def test_a_kernel_runs_faster_on_the_l2_that_it_has_filled(gpu):
     assert second.cycles < first.cycles
 
 
-def test_a_result_names_the_launches_before():
+def test_a_result_counts_the_launches_before():
     traces = [tracegen.kernel("bfs.1", N=256, LEVEL=level) for level in range(3)]
     runs = simulate_launches(traces, "gtx480-khairy")
-    assert [len(run.config.get("earlier_launches", ())) for run in runs] == [0, 1, 2]
-    assert [one["params"]["LEVEL"] for one in runs[2].config["earlier_launches"]] == [0, 1]
+    assert [run.config.get("earlier_launches") for run in runs] == [None, 1, 2]
 
 
 # ---- policies
@@ -155,26 +155,42 @@ def test_launches_of_a_kernel_know_the_limit_that_an_earlier_one_sampled():
 def test_progress_goes_through_all_launches_of_all_runs(monkeypatch):
     monkeypatch.setattr("rdmodel.simulator.machine_run.CYCLES_PER_PAUSE", 5)
     seen = []
-    traces = [rounds(2, 3), rounds(3, 3)]
+    traces = [rounds(2, 3), one_warp(load(1)), rounds(3, 3)]
     simulate_launches(traces, machine(), policies="swl:best", progress=lambda *now: seen.append(now))
     done, totals = zip(*seen, strict=True)
     assert sorted(done) == list(done)
-    assert set(totals) == {4 * 4}  # four limits
-    assert done[-1] == 16
+    assert set(totals) == {5 * 4}  # four limits
+    assert {2, 3, 5, 20} <= set(done)
 
 
 # ---- bad input
 
 
-@pytest.mark.parametrize("traces", [[], (), one_warp(load(1)), "atax.1"])
+@pytest.mark.parametrize("traces", [[], (), one_warp(load(1)), "atax.1", {0: one_warp(load(1))}])
 def test_something_else_than_launches_is_refused(traces):
-    with pytest.raises((ConfigError, TraceError), match=r"^traces?="):
+    with pytest.raises(ConfigError, match=r"^traces=.{1,60}: must be a sequence of at least one trace$"):
         simulate_launches(traces, machine())
 
 
 def test_a_launch_that_is_no_trace_is_refused():
-    with pytest.raises(TraceError, match=r"trace='atax\.1': must be a Trace"):
+    with pytest.raises(TraceError, match=r"traces\[1\]='atax\.1': must be a Trace"):
         simulate_launches([one_warp(load(1)), "atax.1"], machine())
+
+
+def test_an_ideal_memory_is_refused():
+    with pytest.raises(ConfigError, match=r"^memory=5: an ideal memory has no L2 for launches to share$"):
+        simulate_launches([one_warp(load(1))], machine(), memory=5)
+
+
+def test_a_later_launch_that_goes_wrong_is_named_with_its_number(monkeypatch):
+    def pause(run):
+        if run._request.earlier:
+            run._fail("broken", ["one line twice"])
+
+    monkeypatch.setattr(MachineRun, "_pause", pause)
+    monkeypatch.setattr("rdmodel.simulator.machine_run.CYCLES_PER_PAUSE", 5)
+    with pytest.raises(SimulationError, match=r"^launch 2 \(\w+\), cycle \d+: broken: one line twice$"):
+        simulate_launches([rounds(2, 9)] * 2, machine())
 
 
 def test_an_unknown_option_is_refused():
