@@ -121,7 +121,8 @@ def simulate_launches(
     progress : callable, optional
         Called with the number of blocks begun and the number of blocks in all, of all launches.
     **options
-        Fields of `SimulationOptions`, for every launch, but for `memory`: an ideal memory has no L2.
+        Fields of `SimulationOptions`, for every launch. With an ideal `memory`, which has no L2, launches share only
+        what policies find.
 
     Returns
     -------
@@ -136,8 +137,6 @@ def simulate_launches(
     """
     if isinstance(traces, Trace | str | bytes) or not isinstance(traces, Sequence) or not traces:
         raise ConfigError(f"traces={traces!r:.60}: must be a sequence of at least one trace")
-    if options.get("memory") is not None:
-        raise ConfigError(f"memory={options['memory']!r:.60}: an ideal memory has no L2 for launches to share")
     requests = []
     for number, trace in enumerate(traces):
         check_trace(trace, f"traces[{number}]")

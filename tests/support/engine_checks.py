@@ -16,7 +16,7 @@ from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import DWTCS, Policy
 from rdmodel.reference.machine import MachineBlock, MachineInstruction, MachineResult
 from rdmodel.reference.machine import simulate as step_by_step
-from rdmodel.reference.machine import simulate_launches as many_step_by_step
+from rdmodel.reference.machine import simulate_in_turn as many_step_by_step
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, MISS, SLICE_COUNTERS, SM_COUNTERS
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.options import IN_PLACE, SimulationOptions, has_sector_masks, packet_bytes

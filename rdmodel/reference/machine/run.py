@@ -55,7 +55,7 @@ def simulate(
     return Machine(blocks, gpu, options, slots, block_warps, EventLog(keep=log)).run()
 
 
-def simulate_launches(
+def simulate_in_turn(
     launches: Sequence[Sequence[MachineBlock]],
     gpu: GPU,
     options: SimulationOptions,

@@ -198,8 +198,8 @@ def test_unrelated_kernels_that_share_addresses_are_noted(run):
     status, _, err = run("simulate", "gesummv", "mvt.1", "--param", "N=64", "--warm-l2", "--csv", "--gpu", FERMI)
     assert status == 0
     assert err == (
-        "rdmodel: mvt.1: x1 has the address of tmp of gesummv, and finds its lines in the L2; --warm-l2 is for launches "
-        "of one program\n"
+        "rdmodel: mvt.1: x1 has the address of tmp of gesummv, and finds its lines in the L2; --warm-l2 is for "
+        "launches of one program\n"
     )
 
 

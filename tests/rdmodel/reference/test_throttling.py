@@ -100,7 +100,7 @@ def test_dwt_cs_samples_limits_and_lets_the_best_sm_win():
     # with one warp issues one load, SM 1 with two warps two. SM 1 is the last, but a scheduler has no more than two
     # warps: so 2 it is, and warp 1 of SM 0 issues again at 20.
     block = [chain(0, 2, 4), chain(1, 3)]
-    outcome = simulated([block, block], DWTCS(period=10, confirm=1), sms=2)
+    outcome = simulated([block, block], DWTCS(period=10, confirm=1, sample=1), sms=2)
     assert issued(outcome) == [(0, 0), (1, 1), (11, 0), (20, 1), (22, 0)]
     assert issued(outcome, sm=1) == [(0, 0), (1, 1), (11, 0), (12, 1), (22, 0)]
     assert outcome.limits == 2
@@ -109,7 +109,7 @@ def test_dwt_cs_samples_limits_and_lets_the_best_sm_win():
 def test_dwt_cs_gives_the_lowest_sm_a_tie():
     # In cycles 5 to 9 nobody executes anything. There is no second round, though a scheduler has three warps.
     block = [chain(0, 2), chain(1, 3), []]
-    outcome = simulated([block, block], DWTCS(period=5, confirm=1), sms=2)
+    outcome = simulated([block, block], DWTCS(period=5, confirm=1, sample=1), sms=2)
     assert outcome.limits == 1
     assert issued(outcome, sm=1) == [(0, 0), (1, 1), (11, 0), (23, 1)]
 
@@ -117,7 +117,7 @@ def test_dwt_cs_gives_the_lowest_sm_a_tie():
 def test_dwt_cs_tries_larger_limits_where_the_last_sm_wins():
     # One SM, three warps. Watching until 9, limit 1 until 19, limit 2 until 29, which wins. Warp 0 loads at 0, 11, 22
     # and ends at 33; warp 1 at 1, 20, 31; warp 2 at 2 and, as the second one, at 34.
-    outcome = simulated([[chain(0, 2, 4), chain(1, 3, 5), chain(6, 7)]], DWTCS(period=10, confirm=1))
+    outcome = simulated([[chain(0, 2, 4), chain(1, 3, 5), chain(6, 7)]], DWTCS(period=10, confirm=1, sample=1))
     assert issued(outcome) == [(0, 0), (1, 1), (2, 2), (11, 0), (20, 1), (22, 0), (31, 1), (34, 2)]
     assert outcome.limits == 2
 
@@ -134,20 +134,20 @@ def test_dwt_cs_sums_over_all_periods_of_a_sample():
 def test_dwt_cs_wants_too_many_misses_in_several_periods_in_a_row(confirm, limit):
     # The loads of 0, 11, 22 and 33 miss in cycles 0 to 4, 10 to 14, 20 to 24 and 30 to 34, between which there are
     # periods in which nothing executes.
-    outcome = simulated([[chain(0, 2, 4, 6)]], DWTCS(period=5, confirm=confirm))
+    outcome = simulated([[chain(0, 2, 4, 6)]], DWTCS(period=5, confirm=confirm, sample=1))
     assert outcome.limits == limit
 
 
 @pytest.mark.parametrize(("mpki", "limit"), [(31.25, None), (31, 1)])
 def test_dwt_cs_compares_with_misses_per_thousand_thread_instructions(mpki, limit):
     # One miss in 32 instructions is 31.25 in 1000, in cycles 0 to 9, 10 to 19 and 20 to 29.
-    assert simulated([[chain(0, 2, 4)]], DWTCS(period=10, confirm=1, mpki=mpki)).limits == limit
+    assert simulated([[chain(0, 2, 4)]], DWTCS(period=10, confirm=1, sample=1, mpki=mpki)).limits == limit
 
 
 def test_dwt_cs_counts_what_happens_up_to_the_last_cycle_of_a_period():
     # The miss at 1 is in the first of the periods of 2. The block ends at 11, when a second period of 6 is over, but
     # not one of 7.
-    ends = [simulated([[chain(0)]], DWTCS(period=n, confirm=1)).limits for n in (2, 6, 7)]
+    ends = [simulated([[chain(0)]], DWTCS(period=n, confirm=1, sample=1)).limits for n in (2, 6, 7)]
     assert ends == [1, 1, None]
 
 
@@ -156,7 +156,7 @@ def test_periods_end_while_blocks_are_resident_only():
     # the queue, 17 cycles each, but the block has ended.
     program = [load(0), store(*range(1, 9), needs=1)]
     gpu = machine(crossbar={"width": 8})
-    outcome = one_warp(*program, gpu=gpu, policies=[DWTCS(period=60, confirm=1)], memory=None)
+    outcome = one_warp(*program, gpu=gpu, policies=[DWTCS(period=60, confirm=1, sample=1)], memory=None)
     assert 60 < outcome.cycles < 119 < logged(outcome, "slice")[-1][0]
     assert outcome.limits is None
 

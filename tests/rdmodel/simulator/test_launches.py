@@ -177,9 +177,12 @@ def test_a_launch_that_is_no_trace_is_refused():
         simulate_launches([one_warp(load(1)), "atax.1"], machine())
 
 
-def test_an_ideal_memory_is_refused():
-    with pytest.raises(ConfigError, match=r"^memory=5: an ideal memory has no L2 for launches to share$"):
-        simulate_launches([one_warp(load(1))], machine(), memory=5)
+def test_launches_on_an_ideal_memory_share_nothing_but_limits():
+    traces = [tracegen.kernel("spmv", N=1024)] * 2
+    first, second = simulate_launches(traces, "gtx480-khairy", memory=50)
+    assert first.cycles == second.cycles == simulate(traces[0], "gtx480-khairy", memory=50).cycles
+    limits = {run.found["swl.warps"] for run in simulate_launches(traces, machine(), memory=50, policies="swl:best")}
+    assert len(limits) == 1
 
 
 def test_a_later_launch_that_goes_wrong_is_named_with_its_number(monkeypatch):
