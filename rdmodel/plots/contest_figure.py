@@ -37,7 +37,6 @@ def contest_figure(contest: Contest, path: str | os.PathLike[str]) -> None:
 
     Raises `ConfigError` if there is nothing to draw, and any error of `charts.check_path`.
     """
-    check_path(path)
     groups = len(contest.kernels) + _has_means(contest)
     if groups * (len(contest.names) - 1) <= MAX_BARS:
         _draw_bars(contest, groups, path)
@@ -50,6 +49,7 @@ def _has_means(contest: Contest) -> bool:
 
 
 def _draw_bars(contest: Contest, groups: int, path: str | os.PathLike[str]) -> None:
+    check_path(path)
     inches = max(4.5, 1.5 + 0.09 * groups * (len(contest.names) + 1))
     with figure(path, (inches, 5.5), 2, stacked=True) as (above, below):
         contest.plot(above)

@@ -335,6 +335,15 @@ MAX_CYCLES = 200_000
 """More cycles than any program of a test takes."""
 
 
+MACHINES = {"lines": random_gpu, "sectors": random_sectored_gpu, "partitions": random_partitioned_gpu}
+"""Functions that draw a GPU, by the kind of its lines."""
+
+
+def mixed(gpu, kind, **fields):
+    """Return a mix of instructions for a GPU that `MACHINES` drew, with masks of sectors if it has sectors."""
+    return Mix(sectors=0 if kind == "lines" else gpu.l1.sectors, **fields)
+
+
 class Driven:
     """The compiled engine on given blocks, which it gets in pieces of random length.
 

@@ -150,4 +150,4 @@ class StreamingAdmission(Admission):
         was_open = self._gate.is_open
         self._gate.end_cycle(now, instructions)
         if self._gate.is_open and not was_open:
-            self._l1.forget_ghosts()
+            self._l1.ways.forget_ghosts()

@@ -297,12 +297,6 @@ class L1:
             self.ways.place(way, line, "valid")
             way.ghost = True
 
-    def forget_ghosts(self) -> None:
-        """Invalidate all ghosts."""
-        for way in self.ways:
-            if way.state == "valid" and way.ghost:
-                way.state = "invalid"
-
     def _evict(self, way: Way, owner: Owner) -> None:
         """Evict the line in `way` for one that `owner` brings: write it back, and count the eviction by its bringer."""
         self._write_back(way)

@@ -165,18 +165,13 @@ class Slice:
         was_open = self._gate.is_open
         self._gate.end_cycle(now)
         if self._gate.is_open and not was_open:
-            self._forget_ghosts()
+            self._ways.forget_ghosts()
 
     def take_lines(self, previous: Slice) -> None:
         """Begin with the lines of the slice of an earlier launch; this slice is open, so its ghosts are invalid."""
         assert previous.idle
         self._ways = previous._ways
-        self._forget_ghosts()
-
-    def _forget_ghosts(self) -> None:
-        for way in self._ways:
-            if way.state == "valid" and way.ghost:
-                way.state = "invalid"
+        self._ways.forget_ghosts()
 
     def _write(self, line: int) -> L2Outcome | L2Failure:
         index = self._set_of(line)

@@ -75,6 +75,12 @@ class Ways:
         valid = [way for way in self._sets[index] if way.state == "valid" and not is_protected(way)]
         return min(valid, key=lambda way: way.last_use, default=None)
 
+    def forget_ghosts(self) -> None:
+        """Invalidate all ghosts."""
+        for way in self:
+            if way.state == "valid" and way.ghost:
+                way.state = "invalid"
+
     def touch(self, way: Way) -> None:
         """Make `way` the most recently used."""
         self.uses += 1

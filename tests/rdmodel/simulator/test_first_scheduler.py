@@ -13,17 +13,9 @@ from rdmodel import simulate
 from tests.support.builders import LINE, make_trace
 from tests.support.engine_checks import MEMORIES, SEEDS, check
 from tests.support.examples import examples
-from tests.support.random_machines import (
-    Mix,
-    random_blocks,
-    random_gpu,
-    random_partitioned_gpu,
-    random_policies,
-    random_sectored_gpu,
-)
+from tests.support.random_machines import MACHINES, Mix, mixed, random_blocks, random_gpu, random_policies
 from tests.support.scenarios import load, machine
 
-MACHINES = {"lines": random_gpu, "sectors": random_sectored_gpu, "partitions": random_partitioned_gpu}
 ROTATING = {"core": {"first_scheduler": "cycle"}}
 
 
@@ -33,7 +25,7 @@ ROTATING = {"core": {"first_scheduler": "cycle"}}
 def test_machines_whose_schedulers_rotate_with_the_cycle_equal_the_reference(kind, seed, sms, slots, warps, memory):
     random = np.random.default_rng(seed)
     gpu = MACHINES[kind](random, **ROTATING)
-    mix = Mix(most=8, gaps=(0, 0, 1, 3), sectors=0 if kind == "lines" else gpu.l1.sectors)
+    mix = mixed(gpu, kind, most=8, gaps=(0, 0, 1, 3))
     check(random, gpu, random_blocks(random, 5, warps, mix), slots, sms, memory)
 
 

@@ -16,21 +16,12 @@ from rdmodel.trace import Op
 from tests.support.builders import make_trace
 from tests.support.engine_checks import MEMORIES, SEEDS, check_launches
 from tests.support.examples import examples
-from tests.support.random_machines import (
-    Mix,
-    random_blocks,
-    random_gpu,
-    random_partitioned_gpu,
-    random_policies,
-    random_sectored_gpu,
-)
+from tests.support.random_machines import MACHINES, mixed, random_blocks, random_policies
 from tests.support.scenarios import load, machine, store
-
-MACHINES = {"lines": random_gpu, "sectors": random_sectored_gpu, "partitions": random_partitioned_gpu}
 
 
 def random_launches(random, gpu, kind, launches):
-    mix = Mix(sectors=0 if kind == "lines" else gpu.l1.sectors, most=8, empty=0.1)
+    mix = mixed(gpu, kind, most=8, empty=0.1)
     return [random_blocks(random, int(random.integers(1, 6)), 3, mix) for _ in range(launches)]
 
 

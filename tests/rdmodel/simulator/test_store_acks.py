@@ -14,21 +14,17 @@ from tests.support.builders import make_trace
 from tests.support.engine_checks import MEMORIES, SEEDS, check
 from tests.support.examples import examples
 from tests.support.random_machines import (
+    MACHINES,
     Mix,
+    mixed,
     random_blocks,
     random_gpu,
-    random_partitioned_gpu,
     random_policies,
     random_sectored_gpu,
 )
 from tests.support.scenarios import load, local, machine, store
 
-MACHINES = {"lines": random_gpu, "sectors": random_sectored_gpu, "partitions": random_partitioned_gpu}
 ACKS = {"core": {"store_acks": True}}
-
-
-def mixed(gpu, kind, **fields):
-    return Mix(sectors=0 if kind == "lines" else gpu.l1.sectors, **fields)
 
 
 @pytest.mark.parametrize("kind", MACHINES)
