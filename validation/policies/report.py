@@ -62,7 +62,8 @@ HEAD = """\
 
 Written by `python -m validation.policies --record`. `results.csv` has the counters of all runs, and `patterns.csv` how
 kernels reuse their lines. Machines, kernels and policies are in `scenarios.toml`. The papers ran whole applications
-with their arithmetic. These runs are single kernels of them, with smaller sizes and with memory instructions only.
+with their arithmetic. These runs are single kernels of them, but for BFS, which is a whole search, with smaller sizes
+for some and with memory instructions only.
 Compare therefore which number is larger, not by how much.
 
 Caches near their limits are chaotic: a latency that is one cycle longer can change the cycles of a run. Every run is
