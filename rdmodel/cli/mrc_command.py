@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Sequence
 
 from rdmodel.cli.memory_limit import Budget, limit_memory
@@ -21,7 +20,6 @@ from rdmodel.model.options import Options
 from rdmodel.model.predict import predict
 from rdmodel.model.round_robin import kernel_histogram, round_robin_setup
 from rdmodel.plots import charts
-from rdmodel.policies import Linear
 from rdmodel.results.describe import describe
 from rdmodel.reuse.histogram import INFINITE, Histogram, MissRatioCurve
 from rdmodel.reuse.shards import check_sample
@@ -55,7 +53,7 @@ def _print_curve(arguments: argparse.Namespace, gpu: GPU, sizes: list[int] | Non
         gpu, turns = round_robin_setup(gpu)
         options |= turns
     else:
-        gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear()))
+        gpu = gpu.replace(l1=gpu.l1.fully_associative())
         options["definition"] = order
     with block_progress(f"{arguments.source}, counting lines") as progress:
         budget.admit_prediction(trace, gpu, options, progress, listed=form == "json")

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from rdmodel.common.checks import check_choice, check_int
 from rdmodel.errors import ConfigError
-from rdmodel.policies import Fermi, IndexCode, IndexFunction
+from rdmodel.policies import Fermi, IndexCode, IndexFunction, Linear
 from rdmodel.policies.index import compile_index
 from rdmodel.trace import WARP
 
@@ -25,6 +25,9 @@ DefaultLoad = Literal["ca", "cg", "cs", "cv"]
 
 MAX_SECTORS = 32
 """Limit on the sectors of a line: masks of sectors have 32 bits."""
+
+MAX_TAG_WAYS = 16
+"""Limit on the ways of a cache whose data belong to no set."""
 
 MIN_REQUEST_BYTES = 32
 MAX_REQUEST_BYTES = 512
@@ -63,6 +66,10 @@ class CacheConfig:
         The loads that the L1 serves, among `ALL_LOADS`; other loads go to the L2 (`rdmodel.gpu.served_loads`).
     dlcm
         The cache operator of loads of global memory that have none, as nvcc's option ``-dlcm`` gives it; None: none.
+    tag_sets, reserved
+        Number of sets if the ways are tags alone, and the data belong to no set (a power of two); 0: each way has data
+        of its own. All lines then share `size` bytes, of which `reserved` hold no data (docs/gpus.md, "Data that
+        belong to no set"). A carve-out changes the size, and neither ways nor sets.
 
     Raises
     ------
@@ -88,6 +95,8 @@ class CacheConfig:
     carveout: int | CarveoutRule = "auto"
     caches: tuple[Load, ...] = ALL_LOADS
     dlcm: DefaultLoad | None = None
+    tag_sets: int = 0
+    reserved: int = 0
 
     def __post_init__(self) -> None:
         """Reject a geometry that cannot exist."""
@@ -95,11 +104,7 @@ class CacheConfig:
             check_int(name, getattr(self, name), 1)
         if self.line & (self.line - 1):
             raise ConfigError(f"line={self.line}: must be a power of two")
-        unit = self.line * self.ways
-        if self.size % unit:
-            raise ConfigError(
-                f"size={self.size}: is not a multiple of line x ways = {self.line} x {self.ways} = {unit}"
-            )
+        self._check_geometry()
         for name in ("mshrs", "mshr_merge", "mshr_per_warp"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1)
@@ -111,6 +116,27 @@ class CacheConfig:
         if not isinstance(self.index, IndexFunction):
             raise ConfigError(f"index={self.index!r}: must be an index function (rdmodel.policies)")
         self.index_code()
+
+    def _check_geometry(self) -> None:
+        check_int("tag_sets", self.tag_sets, 0)
+        check_int("reserved", self.reserved, 0)
+        if not self.tag_sets:
+            if self.reserved:
+                raise ConfigError(f"reserved={self.reserved}: needs tag_sets, so that data belong to no set")
+            unit = self.line * self.ways
+            if self.size % unit:
+                raise ConfigError(
+                    f"size={self.size}: is not a multiple of line x ways = {self.line} x {self.ways} = {unit}"
+                )
+            return
+        if self.tag_sets & (self.tag_sets - 1):
+            raise ConfigError(f"tag_sets={self.tag_sets}: must be a power of two, or 0")
+        check_int("ways", self.ways, 1, MAX_TAG_WAYS)
+        for name in ("size", "reserved"):
+            if getattr(self, name) % self.line:
+                raise ConfigError(f"{name}={getattr(self, name)}: is not a multiple of line={self.line}")
+        if self.reserved >= self.size:
+            raise ConfigError(f"reserved={self.reserved}: must be less than size={self.size}, so that there is data")
 
     def _check_sectors(self) -> None:
         if self.sector is not None:
@@ -147,16 +173,17 @@ class CacheConfig:
             return
         if not self.carveouts:
             raise ConfigError(f"carveouts=(): must hold the choices for shared memory out of unified={self.unified}")
-        unit = self.line * self.sets
+        unit = self.line if self.tag_sets else self.line * self.sets
+        unit_text = "line" if self.tag_sets else f"line x sets = {self.line} x {self.sets}"
         for choice in self.carveouts:
-            if choice >= self.unified:
+            if choice >= self.unified - self.reserved:
+                rest = f"unified={self.unified}" + (f" less reserved={self.reserved}" if self.reserved else "")
                 raise ConfigError(
-                    f"carveouts={choice}: must be less than unified={self.unified}, so that the L1 has a rest; "
-                    "set both together"
+                    f"carveouts={choice}: must be less than {rest}, so that the L1 has a rest; set both together"
                 )
             if (self.unified - choice) % unit:
                 raise ConfigError(
-                    f"carveouts={choice}: must leave an L1 of a multiple of line x sets = {self.line} x {self.sets} = "
+                    f"carveouts={choice}: must leave an L1 of a multiple of {unit_text} = "
                     f"{unit} bytes out of unified={self.unified}; set l1.size as well for an L1 with memory of its own"
                 )
         if isinstance(self.carveout, bool) or self.carveout not in (*get_args(CarveoutRule), *self.carveouts):
@@ -173,6 +200,8 @@ class CacheConfig:
     def with_carveout(self, carveout: int | CarveoutRule) -> CacheConfig:
         """Return this cache with a carve-out, and with the size that it leaves: as many sets, with more or fewer ways.
 
+        If data belong to no set, the ways stay as they are, too.
+
         Raises `ConfigError` if it is no choice, or if the L1 has memory of its own; only "auto" fits that as well.
         """
         if carveout == self.carveout:
@@ -183,7 +212,7 @@ class CacheConfig:
             )
         number = isinstance(carveout, int) and carveout in self.carveouts
         size = self.unified - (carveout if number else self.carveouts[0])  # type: ignore[operator]
-        ways = size // (self.line * self.sets)
+        ways = self.ways if self.tag_sets else size // (self.line * self.sets)
         return dataclasses.replace(self, carveout=carveout, size=size, ways=ways)
 
     @property
@@ -199,12 +228,22 @@ class CacheConfig:
     @property
     def sets(self) -> int:
         """Number of sets."""
-        return self.size // (self.line * self.ways)
+        return self.tag_sets or self.size // (self.line * self.ways)
 
     @property
     def lines(self) -> int:
         """Capacity in lines."""
-        return self.size // self.line
+        return (self.size - self.reserved) // self.line
+
+    @property
+    def pool(self) -> int:
+        """Number of lines whose data belong to no set; 0 if each way has data of its own."""
+        return self.lines if self.tag_sets else 0
+
+    def fully_associative(self) -> CacheConfig:
+        """Return a cache of this size with a single set, whose ways have data of their own."""
+        ways = self.size // self.line
+        return dataclasses.replace(self, ways=ways, index=Linear(), tag_sets=0, reserved=0)
 
     @property
     def line_bits(self) -> int:

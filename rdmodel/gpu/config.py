@@ -287,7 +287,7 @@ DEFAULTS_OMITTED = {
     "": ("architecture", "warp_unit", "shared_memory_unit", "shared_memory_reserved"),
     "l1": (
         "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "caches",
-        "dlcm",
+        "dlcm", "tag_sets", "reserved",
     ),
     "core": ("alu_latency", "store_acks", "first_scheduler"),
     "crossbar": ("packets",),

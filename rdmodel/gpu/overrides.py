@@ -121,7 +121,7 @@ def _resize_l1(plain: dict[str, Any], gpu: GPU, assignments: Mapping[str, Any]) 
             plain["shared_memory"] = max(choices)
             sources["shared_memory"] = f"{DERIVED_SOURCE}l1.carveouts"
         resized = True
-    keeps_sets = gpu.l1.sectors > 1 or gpu.l1.unified
+    keeps_sets = (gpu.l1.sectors > 1 or gpu.l1.unified) and not l1.get("tag_sets")
     if resized and keeps_sets and "l1.ways" not in assignments and _whole(l1["size"], l1.get("line", 0)):
         l1["ways"] = l1["size"] // max(1, l1["line"] * gpu.l1.sets)
         sources["l1.ways"] = f"{DERIVED_SOURCE}l1.size and the number of sets"

@@ -19,6 +19,7 @@ from rdmodel.structures._calendar cimport NEVER, Calendar
 from rdmodel.structures._index cimport Index
 from rdmodel.structures._lru cimport NONE, Link, Recency, recency_push, recency_remove, recency_touch
 from rdmodel.structures._memory cimport grow
+from rdmodel.structures._pool cimport Pool, pool_turn
 from rdmodel.trace._coalesce cimport ChunkBuffers, StreamBuffers
 
 # Results of `_run`: the reason why it stopped.
@@ -127,19 +128,14 @@ cdef inline void leave_way(Recency* r, Line* line, int64_t id) noexcept nogil:
     line[id].flags &= ~IN_SET
 
 
-cdef inline bint take_way(Recency* r, int64_t ways, Line* line, int64_t id) noexcept nogil:
-    # Give a line an empty way of its set, or the way of the least recently used line that is not in flight; False if
-    # all ways are in flight.
-    cdef int64_t victim
-    if r.size == ways:
-        victim = r.oldest
-        while victim != NONE and line[victim].flags & IN_FLIGHT:
-            victim = line[victim].in_set.newer
-        if victim == NONE:
-            return False
-        leave_way(r, line, victim)
-    recency_push(r, &line[0].in_set, id, sizeof(Line))
-    line[id].flags |= IN_SET
+cdef inline bint leave_oldest(Recency* r, Line* line) noexcept nogil:
+    # Take the way of the least recently used line of a set that is not in flight; False: there is none.
+    cdef int64_t victim = r.oldest
+    while victim != NONE and line[victim].flags & IN_FLIGHT:
+        victim = line[victim].in_set.newer
+    if victim == NONE:
+        return False
+    leave_way(r, line, victim)
     return True
 
 
@@ -183,6 +179,7 @@ cdef class Core:
     cdef Recency* recency             # [sets]
     cdef Recency shadow
     cdef int64_t sets, ways, shadow_lines
+    cdef Pool pool
     cdef bint track
     cdef Stack* stack                 # [sets]
     cdef int64_t* distance_count
@@ -225,6 +222,33 @@ cdef class Core:
     cdef int _count_far(self, int64_t distance) noexcept nogil
     cdef void _end_block(self, int64_t slot) noexcept nogil
     cdef bint _find_asking(self) noexcept nogil
+
+    # ---- ways of the definition `hardware`
+
+    cdef inline bint _take_way(self, int64_t id) noexcept nogil:
+        # Give an absent line an empty way of its set, with data of its own or from the pool, or the way of the least
+        # recently used line that is not in flight; False: there is none.
+        cdef Recency* r = &self.recency[self.line[id].set]
+        if r.size == self.ways:
+            if not leave_oldest(r, self.line):
+                return False
+        elif self.pool.lines and not self._find_data():
+            return False
+        self.pool.placed += 1
+        recency_push(r, &self.line[0].in_set, id, sizeof(Line))
+        self.line[id].flags |= IN_SET
+        return True
+
+    cdef inline bint _find_data(self) noexcept nogil:
+        # Find data in the pool, if need be those of a line that has to leave; False: there are none.
+        cdef int64_t turn
+        if self.pool.used < self.pool.lines:
+            self.pool.used += 1
+            return True
+        for turn in range(self.sets):
+            if leave_oldest(&self.recency[pool_turn(&self.pool, turn)], self.line):
+                return True
+        return False
 
     # ---- lines
 

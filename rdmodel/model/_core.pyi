@@ -61,6 +61,7 @@ class Core:
         track: bool,
         log_full: int,
         sectored: bool,
+        pool: int = 0,
         **definition: Any,
     ) -> None: ...
     def put_latencies(self, draws: NDArray[np.int64] | array[int]) -> None: ...

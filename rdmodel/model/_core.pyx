@@ -29,6 +29,7 @@ from rdmodel.model._warp cimport (
 from rdmodel.structures._calendar cimport calendar_free, calendar_init
 from rdmodel.structures._index cimport INDEX_CALL, index_read, set_of
 from rdmodel.structures._lru cimport NONE, recency_init
+from rdmodel.structures._pool cimport pool_init
 from rdmodel.structures._memory cimport grow
 
 DONE = C_DONE
@@ -52,14 +53,15 @@ cdef class Core:
     def __init__(
         self, *, int64_t sets, int64_t ways, index, int64_t mshrs, int64_t mshr_merge, int64_t mshr_per_warp,
         int64_t slots, int64_t block_warps, bint waves, int64_t lat_min, int64_t hit_latency, bint divergence,
-        bint track, int64_t log_full, bint sectored,
+        bint track, int64_t log_full, bint sectored, int64_t pool=0,
     ):
         assert self.warp == NULL, "a core is set up once"
         index_read(&self.index, index)
         self.index_code = index
         self.sets = sets
         self.ways = ways
-        self.shadow_lines = sets * ways
+        self.shadow_lines = pool if pool else sets * ways
+        pool_init(&self.pool, pool, sets)
         self.mshrs = mshrs
         self.mshr_merge = mshr_merge
         self.mshr_per_warp = mshr_per_warp

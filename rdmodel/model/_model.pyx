@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 from rdmodel.model._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_LOG, C_MEMORY
 from rdmodel.model._core cimport IN_FLIGHT, IN_SET, NO_MEMORY, SEEN, SERVED, STALL_MSHR, STALL_WAYS
 from rdmodel.model._core cimport Core as Shared
-from rdmodel.model._core cimport Flight, Line, leave_way, raise_line, take_way
+from rdmodel.model._core cimport Flight, Line, leave_way, raise_line
 from rdmodel.model._sectors cimport sectors_access, sectors_fill, sectors_store
 from rdmodel.model._sched cimport MAX_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, has_bit, sched_pick
 from rdmodel.model._warp cimport OP_BARRIER, OP_BYPASS, OP_LOAD, Arrival, Warp, loads, put_off
@@ -441,6 +441,7 @@ cdef class HardwareCore(Shared):
             l = &self.line[w.ids[i]]
             if l.flags & (IN_SET | IN_FLIGHT) == IN_SET:
                 leave_way(&self.recency[l.set], self.line, w.ids[i])
+                self.pool.used -= 1
 
     cdef int _issue_step(self) noexcept nogil:
         cdef Warp* w
@@ -685,7 +686,7 @@ cdef class HardwareCore(Shared):
         cdef bint first = not l.flags & SEEN
         if not self._mshr_free(w):
             return STALL_MSHR
-        if not take_way(&self.recency[l.set], self.ways, self.line, id):
+        if not self._take_way(id):
             if not self.bypass:
                 return STALL_WAYS
             self.bypassed += 1

@@ -20,7 +20,6 @@ from rdmodel.model._core cimport (
     Line,
     SectorFlight,
     SectorMasks,
-    take_way,
 )
 from rdmodel.model._warp cimport Arrival, Warp, put_off
 from rdmodel.structures._calendar cimport calendar_put
@@ -74,7 +73,7 @@ cdef inline int sectors_allocate(Core core, int64_t id, const Warp* w, bint bypa
         return STALL_MSHR
     if l.flags & IN_SET:
         return SERVED
-    if l.flags & IN_FLIGHT or not take_way(&core.recency[l.set], core.ways, core.line, id):
+    if l.flags & IN_FLIGHT or not core._take_way(id):
         if not bypass:
             return STALL_WAYS
         core.bypassed += 1
@@ -180,7 +179,7 @@ cdef inline void sectors_store(Core core, int64_t id, uint32_t asked, uint32_t f
     core.store_transactions += 1
     core.store_sectors += count_sectors(asked)
     core.store_hits += count_sectors(asked & (pending | (s.valid | s.written if l.flags & IN_SET else 0)))
-    if allocate and not l.flags & (IN_SET | IN_FLIGHT) and take_way(&core.recency[l.set], core.ways, core.line, id):
+    if allocate and not l.flags & (IN_SET | IN_FLIGHT) and core._take_way(id):
         s.valid = s.written = 0
     if l.flags & IN_SET:
         s.written |= asked

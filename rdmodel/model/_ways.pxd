@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
 from rdmodel.model._shadow cimport FastLine
+from rdmodel.structures._pool cimport Pool, pool_init, pool_turn
 
 cdef extern from *:
     int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
@@ -20,6 +21,8 @@ cdef struct Ways:
     int64_t ways             # of a set
     int64_t bits             # a set has 1 << `bits` entries
     int64_t sectors          # of a line
+    int64_t sets
+    Pool pool                # of sets of few ways
     int32_t* line            # the line that has the way; -1 = none
     int64_t* due             # when the last request of the line arrives
     int64_t* merged          # transactions that share it
@@ -34,11 +37,15 @@ cdef struct Ways:
     uint8_t* request         # of each sector, the first sector of the latest request that had it
 
 
-cdef inline int ways_init(Ways* w, int64_t sets, int64_t ways, int64_t sectors, bint sectored) noexcept nogil:
+cdef inline int ways_init(
+    Ways* w, int64_t sets, int64_t ways, int64_t pool, int64_t sectors, bint sectored
+) noexcept nogil:
     # -1: out of memory.
     cdef int64_t total, i, first
+    w.sets = sets
     w.ways = ways
     w.sectors = sectors
+    pool_init(&w.pool, pool, sets)
     # The last entry of a set of many ways is that of its circle.
     while 1 << w.bits < (ways if ways <= STAMPED_WAYS else ways + 1):
         w.bits += 1
@@ -125,12 +132,37 @@ cdef inline int64_t ways_victim(const Ways* w, int64_t number, int64_t now) noex
     return i if i != circle else -1
 
 
+cdef inline bint ways_find_data(Ways* w, FastLine* line, int64_t now) noexcept nogil:
+    # Find data in the pool for a line whose set has an empty way, if need be those of another line; False: there are none.
+    cdef int64_t none = <int64_t> 1 << 62, turn, number, first, best, i
+    if w.pool.used < w.pool.lines:
+        w.pool.used += 1
+        return True
+    for turn in range(w.sets):
+        number = pool_turn(&w.pool, turn)
+        first = number << w.bits
+        best = none
+        for i in range(first, first + w.ways):
+            best = min(best, w.stamp[i] | (none if w.line[i] < 0 or w.due[i] > now else 0))
+        if best < none:
+            i = first + (best & ((1 << STAMP_BITS) - 1))
+            line[w.line[i]].way = <int32_t> ~number
+            w.line[i] = -1
+            w.stamp[i] = i & ((1 << w.bits) - 1)
+            return True
+    return False
+
+
 cdef inline int64_t ways_take(Ways* w, FastLine* line, int64_t id, int64_t now) noexcept nogil:
     # Give an absent line a way of its set; -1: there is none.
     cdef int64_t number = ~line[id].way
     cdef int64_t way = ways_victim(w, number, now)
     if way < 0:
         return -1
+    if w.pool.lines:
+        if w.line[way] < 0 and not ways_find_data(w, line, now):
+            return -1
+        w.pool.placed += 1
     if w.line[way] >= 0:
         line[w.line[way]].way = <int32_t> ~number
     w.line[way] = <int32_t> id

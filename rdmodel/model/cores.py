@@ -58,6 +58,7 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
     common: dict[str, Any] = {
         "sets": l1.sets,
         "ways": l1.ways,
+        "pool": l1.pool,
         "index": l1.index_code(),
         "mshrs": limit(l1.mshrs),
         "mshr_merge": limit(l1.mshr_merge),

@@ -21,7 +21,7 @@ from rdmodel.model.options import Options
 from rdmodel.model.shared_l2 import check_known_l2
 from rdmodel.model.study import Case, Study
 from rdmodel.model.work import Work, check_work
-from rdmodel.policies import Linear, index_function
+from rdmodel.policies import index_function
 from rdmodel.results.prediction import Ablation, Prediction
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
@@ -249,7 +249,7 @@ def _without(component: str, case: Case) -> Case:
     """Return the case with one component of the model switched off (Nugteren et al., 6.1), without L2 and distances."""
     l1, options = case.gpu.l1, dataclasses.replace(case.options, l2=False)
     if component == "associativity":
-        l1 = replace(l1, ways=l1.lines, index=Linear())
+        l1 = l1.fully_associative()
     elif component == "mshrs":
         l1 = replace(l1, mshrs=None, mshr_merge=None, mshr_per_warp=None)
     elif component == "latency":

@@ -10,7 +10,6 @@ from rdmodel.gpu.config import GPU, replace
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
-from rdmodel.policies import Linear
 from rdmodel.reuse._shards import DONE, WANT_BLOCK, WANT_CHUNK, RoundRobin, Shards
 from rdmodel.reuse.sampled import SampledHistogram
 from rdmodel.reuse.shards import make_shards, sampled_histogram
@@ -27,8 +26,8 @@ def round_robin_setup(gpu: GPU) -> tuple[GPU, dict[str, Any]]:
     The cache is fully associative and fetches whole lines, and there is neither a latency nor a limit on MSHRs. So the
     order of accesses depends on the launch alone.
     """
-    whole = {"ways": gpu.l1.lines, "index": Linear(), "sector": None, "stores": "free"}
-    l1 = replace(gpu.l1, **whole, mshrs=None, mshr_per_warp=None, mshr_merge=None)
+    whole = gpu.l1.fully_associative()
+    l1 = replace(whole, sector=None, stores="free", mshrs=None, mshr_per_warp=None, mshr_merge=None)
     return gpu.replace(l1=l1), {"definition": "paper", **ROUND_ROBIN_OPTIONS}
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,8 @@ class ModelRun:
     """One run: a case and a seed.
 
     `origins` says that transactions are counted by origin, too. `dealt` has the number of each modelled SM and the ids
-    of its blocks; `resident` blocks fit on an SM at a time.
+    of its blocks; `resident` blocks fit on an SM at a time. A dispatcher deals the blocks in `order` first, and then
+    the others, ascending.
     """
 
     trace: Trace
@@ -59,6 +61,7 @@ class ModelRun:
     seed: int
     dealt: tuple[tuple[int, Sequence[int]], ...]
     resident: int
+    order: Sequence[int] = field(default=(), kw_only=True)
 
     @property
     def blocks(self) -> int:
@@ -87,7 +90,8 @@ class ModelRun:
         for number, _ in self.dealt:
             sms.append(self._sm(number, timer, sms[0] if sms else None))
         cap = cap_blocks(self.trace.launch, self.options)
-        queue = iter(range(self.blocks))
+        first = set(self.order)
+        queue = chain(self.order, (block for block in range(self.blocks) if block not in first))
         if not self.options.l2:
             dispatch(sms, queue, cap)
             return self._part_result(sms, timer, started)

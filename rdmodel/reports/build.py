@@ -21,7 +21,6 @@ from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import FOREIGN_OPTIONS, PAPER_STORES, Definition, Options
 from rdmodel.model.predict import predict
 from rdmodel.model.round_robin import round_robin_setup
-from rdmodel.policies import Linear
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.report import Report
 from rdmodel.results.origins import Origins
@@ -132,7 +131,7 @@ def usual_what_ifs(gpu: GPU) -> dict[str, GPU]:
     gpus = {f"L1 of {size_text(size)}, {n} ways": _own_l1(l1, size, n) for n, size in sizes.items()}
     if l1.sets > 1:
         size = "the same size" if l1.unified else size_text(l1.size)
-        gpus[f"L1 of {size}, fully associative"] = replace(l1, ways=l1.lines, index=Linear())
+        gpus[f"L1 of {size}, fully associative"] = l1.fully_associative()
     return {name: gpu.replace(l1=changed) for name, changed in gpus.items()}
 
 

@@ -233,7 +233,7 @@ cdef class Admission(Plugins):
         cdef bint protected = False
         victim[0] = NONE
         if sm.cache.set[set].size < sm.cache.ways:
-            return WAY
+            return WAY if cache_victim(&sm.cache, set, victim) else NO_WAY
         while id != NONE:
             if self._guarded(sm, id):
                 protected = True

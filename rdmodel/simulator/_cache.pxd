@@ -9,6 +9,7 @@ from rdmodel._tree cimport LineTable, table_free, table_init, table_intern_many
 from rdmodel.structures._index cimport Index, modulo, set_of
 from rdmodel.structures._lru cimport NONE, Link, Recency, recency_init, recency_push, recency_remove, recency_touch
 from rdmodel.structures._memory cimport grow
+from rdmodel.structures._pool cimport Pool, pool_init, pool_turn
 
 # Flags of a line.
 cdef enum:
@@ -85,6 +86,7 @@ cdef struct Cache:
     int64_t* accesses     # loads served in each set or, if `pooled`, in all; NULL unless a policy needs them
     bint pooled, aging
     int64_t sets, ways
+    Pool pool             # of data, if the ways are tags alone
     Index index
     int64_t interleave    # number of caches that lines are dealt to; a line's number in this one is line / interleave
     Spread spread         # of the hash that deals them, if there is one
@@ -121,9 +123,13 @@ cdef struct Mshrs:
 
 # ---- the cache
 
-cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_lines) noexcept nogil:
-    # `index` and `interleave` are the caller's to set. -1: out of memory.
+cdef inline int cache_init(
+    Cache* c, int64_t sets, int64_t ways, int64_t pool, int64_t shadow_lines
+) noexcept nogil:
+    # `pool` lines have data if the ways are tags alone; else it is 0. `index` and `interleave` are the caller's to set.
+    # -1: out of memory.
     cdef int64_t i
+    pool_init(&c.pool, pool, sets)
     c.sets = sets
     c.ways = ways
     c.shadow_lines = shadow_lines
@@ -250,6 +256,7 @@ cdef inline void cache_drop(Cache* c, int64_t id) noexcept nogil:
     # Take its way from a line.
     recency_remove(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
     c.line[id].flags &= ~(VALID | RESERVED | DIRTY | GHOST)
+    c.pool.used -= 1
 
 
 cdef inline void cache_drop_ghosts(Cache* c) noexcept nogil:
@@ -278,15 +285,26 @@ cdef inline bint cache_open_or_close(
     return closed[0] != before
 
 
+cdef inline int64_t cache_oldest(const Cache* c, int64_t set) noexcept nogil:
+    # Return the least recently used line of a set that does not wait for data; NONE: there is none.
+    cdef int64_t id = c.set[set].oldest
+    while id != NONE and c.line[id].flags & RESERVED:
+        id = c.line[id].in_set.newer
+    return id
+
+
 cdef inline bint cache_victim(const Cache* c, int64_t set, int64_t* victim) noexcept nogil:
-    # Whether the set can give a way; `victim`: the line that would lose it, NONE if one is empty.
-    cdef const Recency* r = &c.set[set]
+    # Whether a line of the set can get a way; `victim`: the line that would lose its own, NONE if one is empty.
+    cdef int64_t turn = 0
     victim[0] = NONE
-    if r.size < c.ways:
-        return True
-    victim[0] = r.oldest
-    while victim[0] != NONE and c.line[victim[0]].flags & RESERVED:
-        victim[0] = c.line[victim[0]].in_set.newer
+    if c.set[set].size < c.ways:
+        if c.pool.lines == 0 or c.pool.used < c.pool.lines:
+            return True
+        while victim[0] == NONE and turn < c.sets:
+            victim[0] = cache_oldest(c, pool_turn(&c.pool, turn))
+            turn += 1
+        return victim[0] != NONE
+    victim[0] = cache_oldest(c, set)
     return victim[0] != NONE
 
 
@@ -294,6 +312,8 @@ cdef inline void cache_give(Cache* c, int64_t id, int64_t flags) noexcept nogil:
     # Give an empty way to a line, which becomes the most recent of its set.
     recency_push(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
     c.line[id].flags |= flags
+    c.pool.used += 1
+    c.pool.placed += 1
     if c.accesses != NULL:
         c.note[id].used = cache_accesses(c, c.line[id].set)[0]
 
@@ -314,7 +334,7 @@ cdef inline void shadow_raise(Cache* c, int64_t id) noexcept nogil:
 
 cdef inline list cache_violations(const Cache* c, int64_t* reserved):
     """Walk through all sets; count the reserved lines on the way."""
-    cdef int64_t set, id, owned
+    cdef int64_t set, id, owned, all = 0
     cdef const CacheLine* l
     cdef bint in_flight
     wrong = []
@@ -335,6 +355,9 @@ cdef inline list cache_violations(const Cache* c, int64_t* reserved):
             id = l.in_set.older
         if owned != c.set[set].size or owned > c.ways:
             wrong.append(f"set {set} owns {owned} ways, counts {c.set[set].size} and has {c.ways}")
+        all += owned
+    if all != c.pool.used or 0 < c.pool.lines < all:
+        wrong.append(f"{all} lines own ways, {c.pool.used} are counted, and {c.pool.lines} have data")
     return wrong
 
 

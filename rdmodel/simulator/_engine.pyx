@@ -113,7 +113,7 @@ cdef class Machine(Inspection):
             mshrs_init(&sm.mshrs, l1["mshrs"], l1["mshr_merge"])
             if not (sm.warp and sm.slot and sm.entry and sm.entry_ids):
                 raise MemoryError
-            if cache_init(&sm.cache, l1["sets"], l1["ways"], l1["sets"] * l1["ways"]) < 0:
+            if cache_init(&sm.cache, l1["sets"], l1["ways"], l1["pool"], l1["lines"]) < 0:
                 raise MemoryError
             index_read(&sm.cache.index, index)
             self.index_code = index

@@ -159,7 +159,7 @@ cdef class Plugins(LoadStore):
         cdef int64_t n, chosen
         victim[0] = NONE
         if sm.cache.set[set].size < sm.cache.ways:
-            return WAY
+            return WAY if cache_victim(&sm.cache, set, victim) else NO_WAY
         n = self._list_candidates(sm, set, ADMITTING)
         if n == 0:
             return NO_WAY

@@ -67,6 +67,8 @@ def _core_numbers(gpu: GPU) -> dict[str, int]:
 def _l1_numbers(gpu: GPU) -> dict[str, int]:
     return {
         "sets": gpu.l1.sets,
+        "lines": gpu.l1.lines,
+        "pool": gpu.l1.pool,
         "fill": gpu.l1.allocate == "fill",
         "sector_bits": (gpu.l1.sectors - 1).bit_length(),
         "stores_allocate": gpu.l1.stores == "through",

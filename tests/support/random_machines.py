@@ -93,7 +93,15 @@ def random_gpu(random, line=128, **parts):
             **{name: int(random.integers(0, most)) for name, most in TIMINGS.items()},
         ),
     )
-    return changed(gpu, **parts)
+    return changed(with_shared_data(gpu, random), **parts)
+
+
+def with_shared_data(gpu, random):
+    """In a fourth of the cases, let the ways be tags alone and some fewer lines have data."""
+    if random.integers(4):
+        return gpu
+    lines = int(random.integers(1, gpu.l1.lines + 1))
+    return gpu.replace(l1=replace(gpu.l1, size=lines * gpu.l1.line, tag_sets=gpu.l1.sets))
 
 
 def random_sectored_gpu(random, line=128, **parts):
@@ -137,6 +145,7 @@ def changed(gpu, **parts):
         if "sets" in changes:
             changes = dict(changes)
             changes["size"] = changes.pop("sets") * changes.get("ways", old.ways) * gpu.l1.line
+            changes["tag_sets"] = 0
         gpu = gpu.replace(**{name: replace(old, **changes)})
     return gpu
 

@@ -114,13 +114,27 @@ def programs(draw: st.DrawFn) -> tuple[list[list[Instructions]], int]:
 
 
 @st.composite
+def geometries(draw: st.DrawFn, ways: int, sets: int) -> dict[str, int]:
+    """Draw size and ways of an L1, whose ways have data of their own or, in a third of the cases, share fewer."""
+    tags = ways * sets
+    if draw(st.integers(0, 2)):
+        return {"size": tags * LINE, "ways": ways}
+    reserved = draw(st.integers(0, 2))
+    return {
+        "size": (draw(st.integers(1, tags + 1)) + reserved) * LINE,
+        "ways": ways,
+        "tag_sets": sets,
+        "reserved": reserved * LINE,
+    }
+
+
+@st.composite
 def machines(draw: st.DrawFn) -> GPU:
     ways = draw(st.integers(1, 4))
     sets = draw(st.sampled_from([4, 8]))
     limit = st.one_of(st.none(), st.integers(1, 4))
     gpu = make_gpu(
-        size=ways * sets * LINE,
-        ways=ways,
+        **draw(geometries(ways, sets)),
         index=draw(INDEXES),
         mshrs=draw(limit),
         mshr_merge=draw(limit),

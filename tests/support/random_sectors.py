@@ -21,6 +21,7 @@ from tests.support.random_predictions import (
     OPS,
     assert_counts_equal,
     expected,
+    geometries,
     possible,
 )
 
@@ -85,8 +86,7 @@ def machines(draw: st.DrawFn) -> GPU:
     sets = draw(st.sampled_from([1, 4]))
     limit = st.one_of(st.none(), st.integers(1, 4))
     gpu = make_gpu(
-        size=ways * sets * LINE,
-        ways=ways,
+        **draw(geometries(ways, sets)),
         index=draw(INDEXES) if sets > 1 else make_gpu().l1.index,
         mshrs=draw(limit),
         mshr_merge=draw(limit),

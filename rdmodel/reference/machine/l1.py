@@ -83,7 +83,7 @@ class L1:
         self.is_protected: IsProtected = lambda way: False
         self.choose: Choose | None = None
         self.on_evict: list[Callable[[Way], None]] = []
-        self.ways = Ways(cache.sets, cache.ways)
+        self.ways = Ways(cache.sets, cache.ways, cache.pool, self.set_of if cache.pool else None)
         self._cache = cache
         self._counts = counts
         self._packet = packet
@@ -108,9 +108,10 @@ class L1:
         """Return the way that a load would give to `line` now; None if all are reserved, protected or not chosen."""
         if self.choose is None:
             return self.ways.victim(self.set_of(line), self.is_protected)
-        free = [way for way in self.ways.of_set(self.set_of(line)) if way.state == "invalid"]
+        if any(way.state == "invalid" for way in self.ways.of_set(self.set_of(line))):
+            return self.victim(line)
         candidates = self.candidates(line)
-        return free[0] if free else self.choose(candidates) if candidates else None
+        return self.choose(candidates) if candidates else None
 
     def victim_of_store(self, line: int, *, must: bool) -> Way | None:
         """Return the way that a store would give to `line` now; `must`: if none is chosen, that is the oldest."""

@@ -47,10 +47,17 @@ IsProtected = Callable[[Way], bool]
 
 
 class Ways:
-    """All ways of a cache; the caller says to which set a line belongs. `uses` counts touches and placements."""
+    """All ways of a cache; the caller says to which set a line belongs. `uses` counts touches and placements.
 
-    def __init__(self, sets: int, ways: int) -> None:
+    With a `pool`, the ways are tags alone, and so many lines have data (docs/gpus.md). If all data are in use, the way
+    that a line takes may be one of another set: `place` then exchanges it for an empty one of the line's set, which
+    `set_of` tells.
+    """
+
+    def __init__(self, sets: int, ways: int, pool: int = 0, set_of: Callable[[int], int] | None = None) -> None:
         self._sets = [[Way() for _ in range(ways)] for _ in range(sets)]
+        self._pool, self._set_of = pool, set_of
+        self._placed = 0
         self.uses = 0
 
     def __iter__(self) -> Iterator[Way]:
@@ -71,9 +78,25 @@ class Ways:
         """Return the way that a new line of set `index` would take; None if all are reserved or protected."""
         for way in self._sets[index]:
             if way.state == "invalid":
-                return way
+                return way if self._has_data() else self._way_whose_turn_it_is()
+        return self._oldest(index, is_protected)
+
+    def _oldest(self, index: int, is_protected: IsProtected = lambda way: False) -> Way | None:
         valid = [way for way in self._sets[index] if way.state == "valid" and not is_protected(way)]
         return min(valid, key=lambda way: way.last_use, default=None)
+
+    def _has_data(self) -> bool:
+        return not self._pool or sum(way.state != "invalid" for way in self) < self._pool
+
+    def _way_whose_turn_it_is(self) -> Way | None:
+        """Return the way that gives its data to a line of another set; None if all lines are reserved."""
+        sets = len(self._sets)
+        bits = (sets - 1).bit_length()
+        for turn in range(self._placed, self._placed + sets):
+            found = self._oldest(int(f"{turn % sets:0{bits}b}"[::-1], 2) if bits else 0)
+            if found is not None:
+                return found
+        return None
 
     def forget_ghosts(self) -> None:
         """Invalidate all ghosts."""
@@ -88,8 +111,21 @@ class Ways:
 
     def place(self, way: Way, line: int, state: State, bringer: Owner = NOBODY, *, dirty: bool = False) -> None:
         """Give `way` to `line` as the most recently used; drop the line that it held."""
+        if self._set_of is not None:
+            self._move(way, self._set_of(line))
+        # A ghost whose data arrive had a way already.
+        self._placed += way.state == "invalid" or way.line != line
         way.line, way.state, way.dirty, way.bringer, way.ghost = line, state, dirty, bringer, False
         way.load, way.reuses = None, 0
         way.sectors = way.pending = way.written = way.cleaned = 0
         self.touch(way)
         way.placed = way.last_use
+
+    def _move(self, way: Way, index: int) -> None:
+        """Exchange a way for an empty one of a set, unless it is in this set."""
+        own = self._sets[index]
+        if all(each is not way for each in own):
+            others = next(ways for ways in self._sets if any(each is way for each in ways))
+            empty = next(at for at, each in enumerate(own) if each.state == "invalid")
+            at = next(at for at, each in enumerate(others) if each is way)
+            own[empty], others[at] = way, Way()

@@ -43,9 +43,9 @@ class _Way:
 class L1:
     """The L1 of the reference `hardware` model: sets of ways with LRU replacement, MSHRs and the fills in flight.
 
-    `ledger` has the counters of the SM, and `requests` all that left it. `order` is the next issue number, which all
-    transactions and non-memory instructions of the SM share. The L1 of the reference machine is in
-    `rdmodel.reference.machine.l1`.
+    Each way has data of its own, or the lines of all sets share a pool of data (`CacheConfig.tag_sets`). `ledger` has
+    the counters of the SM, and `requests` all that left it. `order` is the next issue number, which all transactions
+    and non-memory instructions of the SM share. The L1 of the reference machine is in `rdmodel.reference.machine.l1`.
     """
 
     def __init__(self, cache: CacheConfig, options: Options, latencies: Iterator[int], log: Log | None) -> None:
@@ -61,6 +61,7 @@ class L1:
         self._stacks = Stacks(cache)
         self._shadow = SectoredShadow(cache.lines)
         self._ways: defaultdict[int, dict[int, _Way]] = defaultdict(dict)  # by set and line, the least recent first
+        self._placed = 0  # lines that have been given a way
         self._mshrs: list[_Mshr] = []
         self._missed: set[int] = set()  # lines
 
@@ -183,15 +184,43 @@ class L1:
 
     def _has_way(self, line: int) -> bool:
         """Return whether an absent line can have a way: an empty one, or that of a line that is not in flight."""
-        ways = self._ways_of(line)
-        return len(ways) < self._cache.ways or any(not self._in_flight(resident) for resident in ways)
+        return self._has_room(line) or self._victim(line) is not None
+
+    def _has_room(self, line: int) -> bool:
+        """Return whether the set of a line has an empty way, and there are data for it."""
+        pool = self._cache.pool
+        free = not pool or sum(map(len, self._ways.values())) < pool
+        return len(self._ways_of(line)) < self._cache.ways and free
+
+    def _victim(self, line: int) -> int | None:
+        """Return the line that has to leave for an absent one if there is no room; None if all are in flight.
+
+        It is the least recently used line that is not in flight, of the set of the absent one if all its ways are
+        taken. Otherwise only data are wanted, and it is that of the first set that has one: beginning with a set that
+        the number of all placements tells, in the order of reversed bits.
+        """
+        own = self._ways_of(line)
+        if len(own) == self._cache.ways:
+            return self._oldest(own)
+        bits = (self._cache.sets - 1).bit_length()
+        for number in range(self._placed, self._placed + self._cache.sets):
+            low = number % self._cache.sets
+            found = self._oldest(self._ways[int(f"{low:0{bits}b}"[::-1], 2) if bits else 0])
+            if found is not None:
+                return found
+        return None
+
+    def _oldest(self, ways: dict[int, _Way]) -> int | None:
+        return next((resident for resident in ways if not self._in_flight(resident)), None)
 
     def _take_way(self, line: int) -> None:
-        """Give `line` an empty way, else that of the least recently used line that is not in flight."""
-        ways = self._ways_of(line)
-        if len(ways) == self._cache.ways:
-            del ways[next(resident for resident in ways if not self._in_flight(resident))]
-        ways[line] = _Way()
+        """Give `line` an empty way, else that of the line that has to leave."""
+        if not self._has_room(line):
+            victim = self._victim(line)
+            assert victim is not None
+            del self._ways_of(victim)[victim]
+        self._ways_of(line)[line] = _Way()
+        self._placed += 1
 
     def _allocate(self, line: int) -> None:
         """Give `line` a way, or none if it cannot have one (a bypass)."""
