@@ -70,12 +70,13 @@ def l2_metrics(reads: float, hits: float, writes: float, dram_reads: float, dram
     """Return counters of the L2 and the DRAM, in sectors of 32 bytes, by the names of Nsight Compute.
 
     Writes are hits: the L2 takes them without a fetch, and counters of GPUs show no write that misses. Sectors that
-    a fetch brings beside those that were read are reads that miss: on a GV100, such reads are as many as the sectors
-    that the DRAM delivers (docs/counters.md).
+    a fetch brings beside those that were read are lookups that miss: on a GV100, such lookups are as many as the
+    sectors that the DRAM delivers. They are no reads: an H100 counts those that were asked for (docs/counters.md).
     """
     counted = reads + max(0, dram_reads - (reads - hits))
     return {
         **_lookup_metrics(f"{L2_METRIC}read", counted, hits),
+        f"{L2_METRIC}read.sum": reads,
         **_lookup_metrics(f"{L2_METRIC}write", writes, writes),
         L2_RATE_METRIC: _percent(hits + writes, counted + writes),
         f"{DRAM_METRIC}read.sum": dram_reads,

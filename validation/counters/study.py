@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +22,15 @@ from tracegen.recording import replay
 from validation.counters.cases import CASES, GPU, LAUNCHES, PROGRAMS, Case, Program, read_measured
 
 L1, L2 = "l1tex__t_sectors_pipe_lsu_mem_global_op_", "lts__t_sectors_srcunit_tex_op_"
+L2_LOOKUPS = f"{L2}read_lookup"
+"""The lookups that hit and those that miss, which the measured rows have, together: no metric of the profiler."""
+
 COUNTERS = {
     "L1 loads hit": f"{L1}ld_lookup_hit.sum",
     "L1 loads missed": f"{L1}ld_lookup_miss.sum",
     "L1 stores hit": f"{L1}st_lookup_hit.sum",
     "L1 stores missed": f"{L1}st_lookup_miss.sum",
-    "L2 reads": f"{L2}read.sum",
+    "L2 reads": L2_LOOKUPS,
     "L2 writes": f"{L2}write.sum",
     "DRAM reads": "dram__sectors_read.sum",
     "DRAM writes": "dram__sectors_write.sum",
@@ -112,9 +116,15 @@ def _run_rdmodel(folder: Path, *arguments: str) -> None:
 def measured_of(case: str) -> dict[str, float]:
     """Return the measured counters of a case, by the words of the report."""
     found = {counter.metric: counter.value for counter in read_measured() if counter.case == case}
-    for kind in ("read", "write"):
-        found[f"{L2}{kind}.sum"] = found[f"{L2}{kind}_lookup_hit.sum"] + found[f"{L2}{kind}_lookup_miss.sum"]
-    return {words: found[metric] for words, metric in COUNTERS.items()}
+    found[f"{L2}write.sum"] = found[f"{L2}write_lookup_hit.sum"] + found[f"{L2}write_lookup_miss.sum"]
+    return by_words(found)
+
+
+def by_words(found: Mapping[str, float]) -> dict[str, float]:
+    """Return the counters of metrics by the words of the report, as far as there are metrics for them."""
+    lookups = sum(found.get(f"{L2_LOOKUPS}_{end}.sum", 0) for end in ("hit", "miss"))
+    with_lookups = {**found, L2_LOOKUPS: lookups}
+    return {words: with_lookups[metric] for words, metric in COUNTERS.items() if metric in with_lookups}
 
 
 def simulated_counters(found: rd.Simulation) -> dict[str, float]:
@@ -128,7 +138,7 @@ def simulated_counters(found: rd.Simulation) -> dict[str, float]:
         "L1 loads missed": counted["misses"]["total"],
         "L1 stores hit": stores["hits"],
         "L1 stores missed": stores["sectors"] - stores["hits"],
-    } | {words: memory[metric] for words, metric in COUNTERS.items() if metric in memory}
+    } | by_words(memory)
 
 
 def study_case(task: tuple[str, Path, bool]) -> list[Row]:
@@ -138,7 +148,7 @@ def study_case(task: tuple[str, Path, bool]) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="rdmodel-") as folder:
         trace = open_trace(case, sources, Path(folder))
         model = rd.predict(trace, GPU, model_sms="all", threads=None, histogram=False, l2=True).metrics()
-        found = {"predict": {words: model[metric] for words, metric in COUNTERS.items()}}
+        found = {"predict": by_words(model)}
         if simulate and case.simulated:
             found["simulate"] = simulated_counters(rd.simulate(trace, GPU))
     measured = measured_of(name)
