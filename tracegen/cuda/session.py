@@ -131,6 +131,11 @@ class Session:
             **variable_contents(self._module, parse_variables(variables or {}, self._sizes))
         }
 
+    @property
+    def ptx(self) -> str:
+        """The program as the compiler returned it."""
+        return self._program.ptx
+
     def prepare(
         self,
         kernel: str | None,

@@ -342,6 +342,16 @@ class EmulatedLaunch:
         """The instructions that access memory by number, with their lines in the source, if known."""
         return source_lines(self._program.steps, self._machine.module)
 
+    @property
+    def memory(self) -> DeviceMemory:
+        """The memory that the kernel works on, with its arrays."""
+        return self._machine.memory
+
+    @property
+    def parameters(self) -> list[bytes]:
+        """The bytes of each parameter of the kernel."""
+        return [self._parameters[offset : offset + size] for offset, size, _ in self._program.parameters]
+
     # ---- execution
 
     def _constant(self, constant: Constant) -> int:

@@ -66,22 +66,30 @@ def assemble(ptx: str, architecture: int) -> dict[str, Assembled]:
     the version of the text. If all are older than the compiler, each gets the text with the latest version that it
     knows.
     """
+    return next((found for output, _ in _assemblies(ptx, architecture) if (found := parse_messages(output))), {})
+
+
+def assemble_code(ptx: str, architecture: int) -> bytes | None:
+    """Return the code (a file in the format of a cubin) into which `assemble` turns a text; None if it turns none."""
+    return next((code for _, code in _assemblies(ptx, architecture) if code), None)
+
+
+def _assemblies(ptx: str, architecture: int) -> Iterator[tuple[str, bytes]]:
+    """Yield messages and code of each assembler that knows the version of the text, and then of the older ones."""
     target = _TARGET_LINE.search(ptx)
     suffix = target[3] if target and int(target[2]) == architecture else ""
     if target and int(target[2]) > architecture:
         ptx = _TARGET_LINE.sub(rf"\g<1>sm_{architecture}", ptx, count=1)
     older: list[tuple[str, str]] = []
     for program in find_assemblers():
-        output = _run(program, ptx, f"sm_{architecture}{suffix}")
+        output, code = _run(program, ptx, f"sm_{architecture}{suffix}")
         if known := _VERSION.search(output):
             older.append((program, known[1]))
-        elif found := parse_messages(output):
-            return found
+        else:
+            yield output, code
     for program, version in older:
         text = _VERSION_LINE.sub(rf"\g<1>{version}", ptx, count=1)
-        if found := parse_messages(_run(program, text, f"sm_{architecture}{suffix}")):
-            return found
-    return {}
+        yield _run(program, text, f"sm_{architecture}{suffix}")
 
 
 def parse_messages(output: str) -> dict[str, Assembled]:
@@ -99,14 +107,15 @@ def parse_messages(output: str) -> dict[str, Assembled]:
     return found
 
 
-def _run(program: str, ptx: str, architecture: str) -> str:
-    """Return the messages of the assembler; empty if it fails to run."""
+def _run(program: str, ptx: str, architecture: str) -> tuple[str, bytes]:
+    """Return messages and code of the assembler; both are empty if it fails to run."""
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "kernel.ptx"
+        source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
-        command = [program, "-v", f"-arch={architecture}", str(source), "-o", os.devnull]
+        command = [program, "-v", f"-arch={architecture}", str(source), "-o", str(target)]
         try:
             done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False, cwd=folder)
         except (OSError, subprocess.TimeoutExpired):
-            return ""
-    return done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
+            return "", b""
+        code = target.read_bytes() if target.exists() else b""
+    return done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace"), code
