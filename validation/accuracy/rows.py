@@ -13,7 +13,9 @@ from validation.common import records
 from validation.counters import report as counters_report
 from validation.counters.cases import CASES
 from validation.counters.cases import GPU as COUNTED_GPU
-from validation.counters.study import source_of
+from validation.counters.study import by_words, source_of
+from validation.h100 import study as h100_study
+from validation.h100.cases import GPU as H100
 from validation.hardware import other_gpus, study
 from validation.hardware.rows import FOLDER as HARDWARE
 from validation.modern import report as modern_report
@@ -64,6 +66,9 @@ SUITES = {
     "cutlass": "CUTLASS 1.3",
 }
 """Suites of `validation.counters` by the folders of their sources."""
+
+OWN_SUITE = "tracegen.cuda"
+"""Suite of the kernels that are part of this project."""
 
 FITTED = {
     (study.GPU, L1_MISS_RATE, None): "latency",
@@ -125,7 +130,7 @@ def read_rows() -> list[Row]:
     def place(row: Row) -> tuple[int, str, str, int]:
         return presets.ARCHITECTURES.index(row.architecture), row.device, row.suite, METRICS.index(row.metric)
 
-    return sorted([*_gtx570_rows(), *_k40c_rows(), *_modern_rows(), *_counter_rows()], key=place)
+    return sorted([*_gtx570_rows(), *_k40c_rows(), *_modern_rows(), *_counter_rows(), *_h100_rows()], key=place)
 
 
 def _gtx570_rows() -> Iterator[Row]:
@@ -196,22 +201,39 @@ def _metric_of(score: Score) -> str:
     )
 
 
+Found = dict[str, dict[str, tuple[float, float]]]
+"""Measured and predicted counters, by case and by the words of `validation.counters`."""
+
+
 def _counter_rows() -> Iterator[Row]:
     """Return the counters that `predict` has, and the miss rates that follow from those of loads."""
-    by_case: defaultdict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
+    by_case: Found = defaultdict(dict)
     for row in counters_report.read_rows():
         if row.engine == "predict":
             by_case[row.case][row.counter] = row.measured, row.predicted
+    yield from _with_rates(by_case, COUNTED_GPU, "Quadro GV100")
+
+
+def _h100_rows() -> Iterator[Row]:
+    """Return the counters of the GPU that this project measured."""
+    by_case: Found = defaultdict(dict)
+    measured = {case: by_words(metrics) for case, metrics in h100_study.read_measured().items()}
+    for row in h100_study.read_predicted():
+        by_case[row.case][row.counter] = measured[row.case][row.counter], row.value
+    yield from _with_rates(by_case, H100, "H100 SXM")
+
+
+def _with_rates(by_case: Found, gpu: str, device: str) -> Iterator[Row]:
     for case, found in by_case.items():
-        suite = SUITES[source_of(CASES[case]).partition("/")[0]]
+        suite = SUITES[source_of(CASES[case]).partition("/")[0]] if case in CASES else OWN_SUITE
         missed, hit = found["L1 loads missed"], found["L1 loads hit"]
         if all(missed):
             measured, predicted = (100 * m / (m + h) for m, h in zip(missed, hit, strict=True))
             found[L1_MISS_RATE] = measured, predicted
         for metric, (measured, predicted) in found.items():
             yield Row(
-                gpu=COUNTED_GPU,
-                device="Quadro GV100",
+                gpu=gpu,
+                device=device,
                 suite=suite,
                 kernel=case,
                 metric=metric,

@@ -24,11 +24,15 @@ from validation.tuning.spaces import SPACES, Config
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A point to predict: its space, its configuration as text, and the folder of the sources."""
+    """A point to predict: its space, its configuration as text, and the folder of the sources.
+
+    The GPU is that of the space, unless `gpu` names another one.
+    """
 
     space: str
     config: str
     sources: str
+    gpu: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -71,12 +75,12 @@ def predict(task: Task) -> Predicted:
     try:
         return _predict(task)
     except rd.RdmodelError as error:
-        return Predicted(task.space, space.gpu, task.config, failure=str(error)[:200])
+        return Predicted(task.space, task.gpu or space.gpu, task.config, failure=str(error)[:200])
 
 
 def _predict(task: Task) -> Predicted:
     space = SPACES[task.space]
-    gpu, config = presets.gpu(space.gpu), read_config(task.config)
+    gpu, config = presets.gpu(task.gpu or space.gpu), read_config(task.config)
     found: list[LaunchParts] = []
     use: RegisterUse | None = None
     for length in space.lengths:

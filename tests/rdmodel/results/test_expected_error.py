@@ -42,7 +42,7 @@ def test_rows_on_which_a_parameter_was_chosen_count_only_where_there_are_no_othe
 
 
 def test_without_counters_or_loads_there_is_no_error_to_expect():
-    assert rd.predict(AGAIN, "h100").expected_error is None
+    assert rd.predict(AGAIN, "b200").expected_error is None
     assert rd.predict(BUSY, SMALL).expected_error is None
     assert find_expected_error("Hopper", "hardware", "stream") is None
     stores = make_trace([[[(int(Op.STORE), ALL_NEEDS, 0, (1,))]]], warps=1)
@@ -55,7 +55,7 @@ def test_predict_ends_with_the_error_to_expect_or_says_that_there_are_no_counter
         f"typical error on Volta {volta.points:.1f} points ({volta.kernels} kernels with reuse)"
     )
     assert run("predict", stored, "--gpu", "gtx470-16k")[1].endswith("with reuse; latency was fitted to them)\n")
-    assert run("predict", stored, "--gpu", "h100")[1].endswith("\nno L1 counters of Hopper to compare with\n")
+    assert run("predict", stored, "--gpu", "b200")[1].endswith("\nno L1 counters of Blackwell to compare with\n")
     mine = tmp_path / "mine.toml"
     mine.write_text(rd.presets.dumps(rd.presets.gpu("v100").replace(architecture="")))
     assert run("predict", stored, "--gpu", str(mine))[1].endswith(" and stores\n")
@@ -66,7 +66,7 @@ def test_json_and_reports_have_the_error(run, stored, tmp_path):
     expected = rd.predict(AGAIN, "v100").expected_error
     assert found == expected.to_dict()
     assert {"points", "architecture", "kernels", "kind", "largest", "gpus", "fitted", "definition"} == set(found)
-    assert json.loads(run("predict", stored, "--gpu", "h100", "--json")[1])["expected_error"] is None
+    assert json.loads(run("predict", stored, "--gpu", "b200", "--json")[1])["expected_error"] is None
     page = tmp_path / "report.html"
     assert run("report", stored, "--gpu", "v100", "-o", str(page))[0] == 0
     assert f"T{str(expected)[1:]}." in page.read_text()

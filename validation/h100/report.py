@@ -1,0 +1,125 @@
+"""Write measured and predicted counters of the H100 side by side, and renew the committed page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean, median
+
+from validation.common import records
+from validation.counters.study import COUNTERS, by_words
+from validation.h100.cases import FOLDER
+from validation.h100.placed import PLACED, Placed
+from validation.h100.study import PREDICTED, Predicted, read_measured, read_predicted
+
+RESULTS = FOLDER / "RESULTS.md"
+
+FEW = 1000
+"""Sectors below which a counter is left out of the errors in percent, which then say nothing."""
+
+LARGE = 5.0
+"""Error in percent beyond which a counter of loads or DRAM reads needs a reason."""
+
+START = "<!-- tables -->\n\n"
+
+Counters = Mapping[str, Mapping[str, float]]
+
+
+def predicted() -> dict[str, dict[str, float]]:
+    """Return the recorded predictions by case and counter."""
+    found: dict[str, dict[str, float]] = {}
+    for row in read_predicted():
+        found.setdefault(row.case, {})[row.counter] = row.value
+    return found
+
+
+def miss_rate(counters: Mapping[str, float]) -> float | None:
+    """Return the percentage of the sectors of loads that miss in the L1; None without loads."""
+    hits, misses = counters["L1 loads hit"], counters["L1 loads missed"]
+    return 100 * misses / (hits + misses) if hits + misses else None
+
+
+def errors(measured: Counters, model: Counters, counter: str) -> dict[str, float]:
+    """Return the errors of a counter in percent, by case."""
+    return {
+        case: 100 * (model[case][counter] - own[counter]) / own[counter]
+        for case, own in measured.items()
+        if case in model and own[counter] >= FEW
+    }
+
+
+def summary_table(measured: Counters, model: Counters) -> str:
+    """Return the errors by counter: cases that count at least `FEW` sectors, median, mean and largest error."""
+    lines = ["| counter | kernels | median | mean | largest |", "|---|---:|---:|---:|---|"]
+    for counter in COUNTERS:
+        found = {case: abs(error) for case, error in errors(measured, model, counter).items()}
+        worst = max(found, key=lambda case: found[case])
+        lines.append(
+            f"| {counter} | {len(found)} | {median(found.values()):.1f} % | {fmean(found.values()):.1f} % "
+            f"| {found[worst]:.1f} % {worst} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def rate_errors(measured: Counters, model: Counters) -> dict[str, float]:
+    """Return the errors of the L1 miss rate in points, by case with loads."""
+    pairs = {case: (miss_rate(own), miss_rate(model[case])) for case, own in measured.items() if case in model}
+    return {case: b - a for case, (a, b) in pairs.items() if a is not None and b is not None}
+
+
+def rate_table(measured: Counters, model: Counters) -> str:
+    """Return the L1 miss rates and the sectors of each case."""
+    lines = [
+        "| case | L1 miss rate | predicted | error | L1 stores missed | predicted | DRAM reads | predicted |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for case, own in measured.items():
+        if case not in model:
+            continue
+        rates = (miss_rate(own), miss_rate(model[case]))
+        shown = ["", "", ""] if None in rates else [f"{rates[0]:.2f} %", f"{rates[1]:.2f} %", f"{_points(*rates):+.2f}"]
+        sectors = [f"{each[name]:,.0f}" for name in ("L1 stores missed", "DRAM reads") for each in (own, model[case])]
+        lines.append(f"| {case} | {' | '.join([*shown, *sectors])} |")
+    return "\n".join(lines) + "\n"
+
+
+def _points(measured: float | None, predicted: float | None) -> float:
+    assert measured is not None
+    assert predicted is not None
+    return predicted - measured
+
+
+def placed_table(measured: Counters, model: Counters) -> str:
+    """Return measured misses, and both predictions: with blocks dealt in rounds, and as on the GPU (`placed.py`)."""
+    lines = ["| case | L1 loads missed | dealt in rounds | error | as on the GPU | error |"]
+    lines += ["|---|---:|---:|---:|---:|---:|"]
+    for row in records.from_csv(Placed, PLACED.read_text()):
+        found = measured[row.case][COUNTERS["L1 loads missed"]]
+        both = (model[row.case]["L1 loads missed"], row.misses)
+        cells = [f"{each:,.0f} | {100 * (each - found) / found:+.1f} %" for each in both]
+        lines.append(f"| {row.case} | {found:,.0f} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """Return the tables of the page."""
+    measured = {case: by_words(metrics) for case, metrics in read_measured().items()}
+    model = predicted()
+    rates = {case: abs(error) for case, error in rate_errors(measured, model).items()}
+    reused = [error for case, error in rates.items() if measured[case]["L1 loads hit"]]
+    worst = max(rates, key=lambda case: rates[case])
+    return (
+        f"The L1 miss rate of loads is off by {fmean(rates.values()):.2f} points on average over {len(rates)} kernels, "
+        f"by {fmean(reused):.2f} over the {len(reused)} with hits, and by {rates[worst]:.1f} at most ({worst}).\n\n"
+        f"{summary_table(measured, model)}\n{rate_table(measured, model)}"
+        f"\n## With the first blocks where the GPU begins them\n\n{placed_table(read_measured(), model)}"
+    )
+
+
+def write_page() -> None:
+    """Renew the tables of the page; the text before them stays."""
+    RESULTS.write_text(RESULTS.read_text().partition(START)[0] + START + page())
+
+
+def write_predicted(rows: list[Predicted]) -> None:
+    """Renew the recorded predictions."""
+    PREDICTED.write_text(records.to_csv(Predicted, rows))

@@ -1,0 +1,145 @@
+"""``python -m validation.h100.tuning``: rank points of tuning spaces that were timed on an H200, and write the page.
+
+`tuning_plan.py` writes the launches, and `launcher.py` times them. The H200 is an H100 with more and faster memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from validation.common import records
+from validation.h100.cases import FOLDER
+from validation.tuning.measures import Quality, quality, random_choice
+from validation.tuning.predict import Predicted, Task
+from validation.tuning.predict import predict as predict_point
+from validation.tuning.report import SPREAD
+
+GPU = "h200"
+TIMES, PREDICTED, PAGE = FOLDER / "tuning.csv", FOLDER / "tuning_predicted.csv", FOLDER / "RESULTS-tuning.md"
+NVCC = "-nvcc"
+_START = "<!-- tables -->\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A timed point: the space (with `NVCC` if nvcc compiled it), median milliseconds, or why it was not launched."""
+
+    space: str
+    config: str
+    milliseconds: float
+    failure: str
+
+
+def read_times() -> list[Time]:
+    """Return the recorded times."""
+    return records.from_csv(Time, TIMES.read_text())
+
+
+def read_launcher(path: Path) -> list[Time]:
+    """Return the times that the launcher printed."""
+    found = []
+    for line in path.read_text().splitlines():
+        launch = json.loads(line)
+        space, config = launch["case"].split("|")
+        times = launch.get("ms", [])
+        found.append(Time(space, config, round(median(times), 6) if times else 0.0, launch.get("failure", "")))
+    return found
+
+
+def read_predicted() -> list[Predicted]:
+    """Return the recorded predictions."""
+    return records.from_csv(Predicted, PREDICTED.read_text())
+
+
+def qualities(rows: Sequence[Predicted], times: dict[str, float]) -> dict[str, Quality]:
+    """Return the quality of the predicted times and of two choices without them, over the points that were launched."""
+    known = [row for row in rows if row.config in times and not row.failure]
+    found = [times[row.config] for row in known]
+    return {
+        "rdmodel time": quality([row.milliseconds for row in known], found),
+        "random choice": random_choice(found),
+        "most occupancy": quality([-row.warps for row in known], found),
+    }
+
+
+def space_table(rows: Sequence[Predicted], times: Sequence[Time]) -> str:
+    """Return the quality of the rankings of a space, the times beside the measured ones, and the launches that fail."""
+    launched = {row.config: row.milliseconds for row in times if not row.failure}
+    known = [row for row in rows if row.config in launched and not row.failure]
+    refused = {row.config for row in times if row.failure}
+    foreseen = {row.config for row in rows if row.failure}
+    lines = [f"## {rows[0].space}: {len(known)} points", ""]
+    if refused or foreseen:
+        lines += [
+            f"{len(refused)} more points take too many registers for a launch; {len(refused & foreseen)} of them were "
+            f"predicted to, and {len(foreseen - refused)} others.",
+            "",
+        ]
+    lines += ["| ranking | regret@1 | regret@5 | tau |", "|---|---:|---:|---:|"]
+    for name, each in qualities(rows, launched).items():
+        lines.append(f"| {name} | {each.regret_1:.3f} | {each.regret_5:.3f} | {each.tau:.3f} |")
+    for spills, words in ((False, "without spills"), (True, "that spill registers")):
+        some = [row for row in known if bool(row.spilled_bytes) == spills]
+        if some:
+            ratios = np.quantile([row.milliseconds / launched[row.config] for row in some], SPREAD)
+            spread = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+            lines += ["", f"Predicted / measured time of {len(some)} points {words}: {spread} (10 %, 50 %, 90 %)."]
+    return "\n".join([*lines, ""])
+
+
+def compiler_table(times: Sequence[Time]) -> str:
+    """Return how much longer the code of nvcc takes than that of NVRTC, by the options of the convolution."""
+    launched = {(row.space, row.config): row.milliseconds for row in times if not row.failure}
+    groups: dict[str, list[float]] = {}
+    for (space, config), milliseconds in launched.items():
+        other = launched.get((space.removesuffix(NVCC), config))
+        if space.endswith(NVCC) and other is not None:
+            kept = [word for word in config.split() if word.startswith(("read_only=", "use_shmem="))]
+            groups.setdefault(" ".join([space.removesuffix(NVCC), *kept]), []).append(milliseconds / other)
+    lines = ["| points | number | least | median | largest |", "|---|---:|---:|---:|---:|"]
+    for name, ratios in sorted(groups.items()):
+        lines.append(f"| {name} | {len(ratios)} | {min(ratios):.2f} | {median(ratios):.2f} | {max(ratios):.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """Return the tables of the page."""
+    times, parts = read_times(), []
+    predicted = read_predicted()
+    for space in dict.fromkeys(row.space for row in predicted):
+        rows = [row for row in predicted if row.space == space]
+        parts.append(space_table(rows, [row for row in times if row.space == space]))
+    return "\n".join([*parts, "## Times of nvcc's code over those of NVRTC's", "", compiler_table(times)])
+
+
+def main() -> int:
+    """Run the command; return 1 if the page differs from its records."""
+    parser = argparse.ArgumentParser(prog="python -m validation.h100.tuning", description=__doc__)
+    parser.add_argument("--times", type=Path, metavar="FILE", help="what the launcher has printed; renews the times")
+    parser.add_argument("--sources", type=Path, metavar="DIR", help="predict again, with the hub's folder 'kernels'")
+    parser.add_argument("--jobs", type=records.positive, default=2, help="number of processes (default: 2)")
+    parser.add_argument("--check", action="store_true", help="fail if the page differs from its records")
+    options = parser.parse_args()
+    if options.times is not None:
+        TIMES.write_text(records.to_csv(Time, read_launcher(options.times)))
+    if options.sources is not None:
+        points = [row for row in read_times() if not row.space.endswith(NVCC)]
+        tasks = [Task(row.space, row.config, str(options.sources), GPU) for row in points]
+        PREDICTED.write_text(records.to_csv(Predicted, list(records.run_all(predict_point, tasks, options.jobs))))
+    before, _, tables = PAGE.read_text().partition(_START)
+    if options.check:
+        return int(tables != page())
+    PAGE.write_text(before + _START + page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
