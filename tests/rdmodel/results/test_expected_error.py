@@ -44,7 +44,7 @@ def test_rows_on_which_a_parameter_was_chosen_count_only_where_there_are_no_othe
 def test_without_counters_or_loads_there_is_no_error_to_expect():
     assert rd.predict(AGAIN, "b200").expected_error is None
     assert rd.predict(BUSY, SMALL).expected_error is None
-    assert find_expected_error("Hopper", "hardware", "stream") is None
+    assert find_expected_error("Blackwell", "hardware", "stream") is None
     stores = make_trace([[[(int(Op.STORE), ALL_NEEDS, 0, (1,))]]], warps=1)
     assert rd.predict(stores, "v100").expected_error is None
 
