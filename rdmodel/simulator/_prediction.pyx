@@ -23,7 +23,7 @@ cdef class Prediction(Residency):
         self.footprint_rule = FootprintRule(reuse, 0.0, converged, loads, 0)
 
     def _allocate_prediction(self):
-        cdef int64_t i, lines = self.sm[0].cache.sets * self.sm[0].cache.ways
+        cdef int64_t i, lines = self.sm[0].cache.shadow_lines
         if not self.predicting:
             return
         self.footprint_rule.lines = lines
