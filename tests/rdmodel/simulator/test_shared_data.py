@@ -1,0 +1,71 @@
+"""The simulated L1 whose ways are tags alone: all sets share a pool of data (docs/gpus.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import tracegen
+from rdmodel import presets, simulate
+from tests.support.engine_checks import PLENTY, SEEDS, check
+from tests.support.examples import examples
+from tests.support.machine_programs import load, logged, machine, one_warp
+from tests.support.random_machines import random_blocks, random_gpu, random_policies, random_sectored_gpu
+
+
+def pooled(gpu, random):
+    """Return a machine whose L1 has data for fewer lines than it has tags, if it can."""
+    l1 = gpu.l1
+    tags = l1.sets * l1.ways
+    lines = int(random.integers(1, max(2, tags)))
+    return gpu.replace(l1=dataclasses.replace(l1, size=lines * l1.line, tag_sets=l1.sets, reserved=0))
+
+
+@pytest.mark.parametrize("draw", [random_gpu, random_sectored_gpu])
+@examples(40)
+@given(SEEDS)
+def test_both_machines_choose_the_same_lines(draw, seed):
+    random = np.random.default_rng(seed)
+    check(random, pooled(draw(random), random), random_blocks(random, 4, 3), 2, 2)
+
+
+@pytest.mark.parametrize("draw", [random_gpu, random_sectored_gpu])
+@examples(60)
+@given(SEEDS)
+def test_both_machines_choose_the_same_lines_under_policies(draw, seed):
+    random = np.random.default_rng(seed)
+    gpu = pooled(draw(random, l1=PLENTY), random)
+    check(random, gpu, random_blocks(random, 4, 3), 2, 2, None, random_policies(random))
+
+
+# ---- scenarios
+
+
+def shared(lines, sets=4, ways=2):
+    gpu = machine(sets=sets, ways=ways)
+    return gpu.replace(l1=dataclasses.replace(gpu.l1, size=128 * lines, tag_sets=sets))
+
+
+def misses(gpu, *lines):
+    """Return the lines that miss when one warp loads lines one after the other."""
+    outcome = one_warp(*(load(line, needs=1) for line in lines), policies=(), gpu=gpu)
+    return [entry[2] for entry in logged(outcome, "fill")]
+
+
+def test_without_data_a_line_of_the_set_whose_turn_it_is_leaves():
+    # Two lines have got data before line 2 does: it is the turn of set 1, 10 in reverse.
+    assert misses(shared(2), 0, 1, 2, 0, 1) == [0, 1, 2, 1]
+
+
+def test_a_full_set_replaces_its_own_oldest_line_although_there_are_data():
+    assert misses(shared(8), 1, 0, 4, 8, 1, 0) == [1, 0, 4, 8, 0]
+
+
+def test_as_many_data_as_tags_are_those_of_ordinary_ways():
+    trace = tracegen.kernel("mvt.1", N=256)
+    gpu = presets.gpu("gtx470-16k")
+    whole = gpu.replace(l1=dataclasses.replace(gpu.l1, tag_sets=gpu.l1.sets))
+    assert simulate(trace, whole, sms=1).cycles == simulate(trace, gpu, sms=1).cycles
