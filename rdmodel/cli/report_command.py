@@ -198,5 +198,8 @@ def _l1_changes(gpu: GPU, changed: GPU) -> Iterator[tuple[str, str]]:
     for name in ("size", "ways"):
         if getattr(gpu.l1, name) != getattr(changed.l1, name):
             yield f"l1.{name}", str(getattr(changed.l1, name))
+    if gpu.l1.tag_sets:
+        for name in ("tag_sets", "reserved"):
+            yield f"l1.{name}", str(getattr(changed.l1, name))
     if gpu.l1.index != changed.l1.index:
         yield "l1.index", changed.l1.index.name

@@ -85,8 +85,8 @@ def _predict_line(
 def _change_words(changed: GPU, change: Mapping[str, str]) -> list[str]:
     """Return the words that change the fields in `change` to those of `changed`, by short options where possible."""
     words = []
-    # --l1 gives the L1 memory of its own, and must not do so if the change leaves the size to the carve-out.
-    short = () if changed.l1.unified else GEOMETRY_KEYS
+    # --l1 gives the L1 memory of its own and its ways data, and must not do so if the change does not.
+    short = () if changed.l1.unified or changed.l1.tag_sets else GEOMETRY_KEYS
     if any(key in change for key in short):
         words += ["--l1", f"{changed.l1.size}:{changed.l1.ways}:{changed.l1.line}"]
     for key, value in change.items():

@@ -10,7 +10,7 @@ from typing import Any
 from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, GPU_TABLES, gpu_from_dict
-from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction
+from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction, Linear
 from rdmodel.policies.index_registry import find_index_function
 
 SIZE_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
@@ -66,8 +66,10 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
     `assignments` maps dotted keys (see `override_keys`) to values: texts in the form of `parse_number`, or values of
     the field's type. ``inf`` means unlimited for the MSHR fields. A new ``l1.index`` drops the parameters of the old
     function; ``l1.index.polynomial`` and similar keys change one parameter. A new ``l1.size`` without ``l1.unified`` or
-    a carve-out gives the L1 memory of its own, of that size in every launch. If the simulator reads one of the changed
-    fields, `calibrated` becomes None unless it is assigned, too. Raises a `ConfigError` that names the key.
+    a carve-out gives the L1 memory of its own, of that size in every launch. New ``l1.size`` and ``l1.ways`` without
+    ``l1.tag_sets`` give each way data of its own, and a linear index unless there is another one. If the simulator
+    reads one of the changed fields, `calibrated` becomes None unless it is assigned, too. Raises a `ConfigError` that
+    names the key.
     """
     plain = gpu.to_dict()
     plain["l1"]["index"] = _index(gpu.l1.index)
@@ -85,6 +87,7 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
         table[last] = _parse(key, assignments[key])
         plain["sources"][key] = OVERRIDE_SOURCE
     _separate_l1(plain, assignments)
+    _give_ways_data(plain, assignments)
     _resize_l1(plain, gpu, assignments)
     changed = gpu_from_dict(plain)
     return changed if any(key.startswith("calibrated.") for key in assignments) else changed.fitted_to(gpu)
@@ -99,6 +102,19 @@ def _separate_l1(plain: dict[str, Any], assignments: Mapping[str, Any]) -> None:
             if name not in given:
                 plain["l1"].pop(name, None)
                 plain["sources"].pop(f"l1.{name}", None)
+
+
+def _give_ways_data(plain: dict[str, Any], assignments: Mapping[str, Any]) -> None:
+    """Drop the fields about data that belong to no set if the L1 gets both a size and ways, which tell its sets."""
+    l1 = plain["l1"]
+    if "tag_sets" not in l1 or "l1.tag_sets" in assignments or not {"l1.size", "l1.ways"} <= assignments.keys():
+        return
+    for name in ("tag_sets", "reserved"):
+        l1.pop(name, None)
+        plain["sources"].pop(f"l1.{name}", None)
+    if not any(key.startswith("l1.index") for key in assignments):
+        l1["index"] = Linear.name
+        plain["sources"]["l1.index"] = f"{DERIVED_SOURCE}l1.size and l1.ways"
 
 
 def _resize_l1(plain: dict[str, Any], gpu: GPU, assignments: Mapping[str, Any]) -> None:

@@ -180,6 +180,7 @@ cdef class Core:
     cdef Recency shadow
     cdef int64_t sets, ways, shadow_lines
     cdef Pool pool
+    cdef bint all_late                # no line that has data of the pool can leave before a fill
     cdef bint track
     cdef Stack* stack                 # [sets]
     cdef int64_t* distance_count
@@ -245,9 +246,12 @@ cdef class Core:
         if self.pool.used < self.pool.lines:
             self.pool.used += 1
             return True
+        if self.all_late:
+            return False
         for turn in range(self.sets):
             if leave_oldest(&self.recency[pool_turn(&self.pool, turn)], self.line):
                 return True
+        self.all_late = True
         return False
 
     # ---- lines

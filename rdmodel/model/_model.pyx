@@ -378,6 +378,7 @@ cdef class HardwareCore(Shared):
                 sectors_fill(self, fill.what)
             else:
                 self.line[fill.what].flags &= ~IN_FLIGHT
+                self.all_late = False
             self.mshrs_used -= 1
             self.warp[fill.warp].mshrs -= 1
             self.filled = True

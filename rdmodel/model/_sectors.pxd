@@ -166,6 +166,7 @@ cdef inline void sectors_fill(Core core, int64_t at) noexcept nogil:
     place[0] = flight.next
     if l.state.sectors.flying == NONE:
         l.flags &= ~IN_FLIGHT
+        core.all_late = False
     flight.next = core.unused
     core.unused = <int32_t> at
 

@@ -23,6 +23,7 @@ cdef struct Ways:
     int64_t sectors          # of a line
     int64_t sets
     Pool pool                # of sets of few ways
+    int64_t all_late         # before this time, all lines with data are in flight
     int32_t* line            # the line that has the way; -1 = none
     int64_t* due             # when the last request of the line arrives
     int64_t* merged          # transactions that share it
@@ -134,22 +135,27 @@ cdef inline int64_t ways_victim(const Ways* w, int64_t number, int64_t now) noex
 
 cdef inline bint ways_find_data(Ways* w, FastLine* line, int64_t now) noexcept nogil:
     # Find data in the pool for a line whose set has an empty way, if need be those of another line; False: there are none.
-    cdef int64_t none = <int64_t> 1 << 62, turn, number, first, best, i
+    cdef int64_t none = <int64_t> 1 << 62, soonest = none, turn, number, first, best, i
     if w.pool.used < w.pool.lines:
         w.pool.used += 1
         return True
+    if now < w.all_late:
+        return False
     for turn in range(w.sets):
         number = pool_turn(&w.pool, turn)
         first = number << w.bits
         best = none
         for i in range(first, first + w.ways):
-            best = min(best, w.stamp[i] | (none if w.line[i] < 0 or w.due[i] > now else 0))
+            if w.line[i] >= 0:
+                best = min(best, w.stamp[i] | (none if w.due[i] > now else 0))
+                soonest = min(soonest, w.due[i])
         if best < none:
             i = first + (best & ((1 << STAMP_BITS) - 1))
             line[w.line[i]].way = <int32_t> ~number
             w.line[i] = -1
             w.stamp[i] = i & ((1 << w.bits) - 1)
             return True
+    w.all_late = soonest
     return False
 
 

@@ -90,10 +90,10 @@ NOTES = """## Explained and unexplained
 * **Constant memory**: the filter's weights are operands of multiply-adds, and take no load. All points use it.
 * **Padding** is visible in the L1 wavefronts: it removes conflicts, but these bind few points.
 * **The read-only cache without shared memory**: `read_only=1 use_shmem=0` takes 1.2 to 1.8 times as long as predicted,
-  one point 9 times. The cause is the compiler. nvcc, which compiled the measured kernels, defines `__ldg` in its headers
-  as assembly; NVRTC, which is used here, has a function of its own. On an H200, the code of nvcc takes up to 7 times as
-  long as that of NVRTC for these points, and as long for all others (`validation/h100/RESULTS-tuning.md`). The source of
-  `use_shmem=0` is not public and was written from its description.
+  one point 9 times. The cause is the compiler. nvcc, which compiled the measured kernels, defines `__ldg` in its
+  headers as assembly; NVRTC, which is used here, has a function of its own. On an H200, the code of nvcc takes up to 7
+  times as long as that of NVRTC for these points, and as long for all others (`validation/h100/RESULTS-tuning.md`). The
+  source of `use_shmem=0` is not public and was written from its description.
 * **Points without a prediction** (convolution): all seven are of `use_shmem=0`. `ptxas` 13.5 gives their threads
   68 to 119 registers, so that no block of 576 to 1024 threads fits on an SM, and a launch would fail. `rank_tiles`
   lists such tiles with this reason. The measured kernels ran, so that their source, which is not public, or their

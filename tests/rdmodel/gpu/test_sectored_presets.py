@@ -14,7 +14,7 @@ from rdmodel.errors import ConfigError, LaunchError
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
 from rdmodel.gpu.occupancy import compute_occupancy
-from rdmodel.gpu.overrides import OVERRIDE_SOURCE
+from rdmodel.gpu.overrides import OVERRIDE_SOURCE, override
 from rdmodel.presets.aliases import ALIASES, AMBIGUOUS, simplify
 from rdmodel.trace import Launch
 
@@ -289,3 +289,10 @@ def test_a_launch_with_more_shared_memory_than_the_largest_carve_out_is_refused(
     message = r"a block takes 168960 bytes .* the largest carve-out of a100-80g has 167936"
     with pytest.raises(LaunchError, match=message):
         compute_occupancy(body, presets.gpu("a100"))
+
+
+def test_a_size_with_ways_gives_the_ways_of_an_h100_data_of_their_own():
+    l1 = override(presets.gpu("h100"), {"l1.size": "48K", "l1.ways": 6}).l1
+    assert (l1.sets, l1.ways, l1.pool, l1.index) == (64, 6, 0, policies.Linear())
+    l1 = override(presets.gpu("h100"), {"l1.size": "64K"}).l1
+    assert (l1.sets, l1.ways, l1.pool) == (512, 4, 8 * (64 - 7))
