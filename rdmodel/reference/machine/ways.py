@@ -8,6 +8,7 @@ from typing import Literal
 
 from rdmodel.reference.machine.instruction import Owner
 from rdmodel.reference.machine.messages import Transaction
+from rdmodel.reference.turns import sets_in_turn
 
 State = Literal["invalid", "reserved", "valid"]
 """State of a way; a reserved way waits for its line."""
@@ -90,13 +91,8 @@ class Ways:
 
     def _way_whose_turn_it_is(self) -> Way | None:
         """Return the way that gives its data to a line of another set; None if all lines are reserved."""
-        sets = len(self._sets)
-        bits = (sets - 1).bit_length()
-        for turn in range(self._placed, self._placed + sets):
-            found = self._oldest(int(f"{turn % sets:0{bits}b}"[::-1], 2) if bits else 0)
-            if found is not None:
-                return found
-        return None
+        found = map(self._oldest, sets_in_turn(self._placed, len(self._sets)))
+        return next((way for way in found if way is not None), None)
 
     def forget_ghosts(self) -> None:
         """Invalidate all ghosts."""

@@ -16,6 +16,7 @@ from rdmodel.model.options import Options
 from rdmodel.reference.model.blocks import LineRequest, resolved_latencies
 from rdmodel.reference.model.record import Counts, Effect, L2Request, Ledger, Log, Moment, Try, TryOutcome
 from rdmodel.reference.model.stack import SectoredShadow, Stacks
+from rdmodel.reference.turns import sets_in_turn
 
 
 @dataclass(slots=True, eq=False)
@@ -196,19 +197,13 @@ class L1:
         """Return the line that has to leave for an absent one if there is no room; None if all are in flight.
 
         It is the least recently used line that is not in flight, of the set of the absent one if all its ways are
-        taken. Otherwise only data are wanted, and it is that of the first set that has one: beginning with a set that
-        the number of all placements tells, in the order of reversed bits.
+        taken. Otherwise only data are wanted, and it is that of the first set in turn that has one.
         """
         own = self._ways_of(line)
         if len(own) == self._cache.ways:
             return self._oldest(own)
-        bits = (self._cache.sets - 1).bit_length()
-        for number in range(self._placed, self._placed + self._cache.sets):
-            low = number % self._cache.sets
-            found = self._oldest(self._ways[int(f"{low:0{bits}b}"[::-1], 2) if bits else 0])
-            if found is not None:
-                return found
-        return None
+        found = (self._oldest(self._ways[number]) for number in sets_in_turn(self._placed, self._cache.sets))
+        return next((resident for resident in found if resident is not None), None)
 
     def _oldest(self, ways: dict[int, _Way]) -> int | None:
         return next((resident for resident in ways if not self._in_flight(resident)), None)
