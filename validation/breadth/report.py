@@ -8,12 +8,12 @@ from pathlib import Path
 
 from validation.breadth.study import EXECUTABLE, LEFT_OUT, STOPS, Outcome
 from validation.common import records
+from validation.common.pages import renew_tables
 
 FOLDER = Path(__file__).parent
 OUTCOMES = FOLDER / "outcomes.csv"
 RESULTS = FOLDER / "RESULTS.md"
 
-_START = "<!-- tables -->\n\n"
 """Line before the first table."""
 
 MOST_DETAILS = 8
@@ -63,8 +63,7 @@ def pages(outcomes: Sequence[Outcome]) -> str:
 def write(outcomes: Sequence[Outcome]) -> None:
     """Renew the record; the text before the first table stays."""
     OUTCOMES.write_text(records.to_csv(Outcome, outcomes))
-    before = RESULTS.read_text().partition(_START)[0] + _START
-    RESULTS.write_text(before + pages(outcomes))
+    renew_tables(RESULTS, pages(outcomes))
 
 
 def _details(outcome: Outcome) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 from validation.common import records
+from validation.common.pages import renew_tables
 from validation.counters.cases import CASES, FOLDER
 from validation.counters.study import COUNTERS, Row
 
@@ -14,8 +15,6 @@ RESULTS = FOLDER / "RESULTS.md"
 
 LARGE = 5.0
 """Error in percent beyond which a row needs a reason."""
-
-_START = "<!-- tables -->\n\n"
 
 
 def read_rows() -> list[Row]:
@@ -75,8 +74,7 @@ def pages(rows: Sequence[Row]) -> str:
 def write(rows: Sequence[Row]) -> None:
     """Renew the record; the text before the first table stays."""
     PREDICTED.write_text(records.to_csv(Row, rows))
-    before = RESULTS.read_text().partition(_START)[0] + _START
-    RESULTS.write_text(before + pages(rows))
+    renew_tables(RESULTS, pages(rows))
 
 
 def _error(row: Row) -> str:

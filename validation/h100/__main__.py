@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 
 from validation.common import records
+from validation.common.pages import tables_of
 from validation.h100.cases import all_cases
-from validation.h100.report import RESULTS, START, page, write_page, write_predicted
+from validation.h100.report import RESULTS, page, write_page, write_predicted
 from validation.h100.study import MEASURED, Measured, Predicted, predict, read_measured, read_predicted, read_profile
 
 
@@ -52,7 +53,7 @@ def main() -> int:
     if options.record:
         predict_again(options)
     if options.check:
-        return int(RESULTS.read_text().partition(START)[2] != page())
+        return int(tables_of(RESULTS) != page())
     write_page()
     return 0
 

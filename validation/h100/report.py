@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from statistics import fmean, median
 
 from validation.common import records
+from validation.common.pages import renew_tables
 from validation.counters.study import COUNTERS, by_words
 from validation.h100.cases import FOLDER
 from validation.h100.placed import PLACED, Placed
@@ -19,7 +20,6 @@ FEW = 1000
 LARGE = 5.0
 """Error in percent beyond which a counter of loads or DRAM reads needs a reason."""
 
-START = "<!-- tables -->\n\n"
 
 Counters = Mapping[str, Mapping[str, float]]
 
@@ -117,7 +117,7 @@ def page() -> str:
 
 def write_page() -> None:
     """Renew the tables of the page; the text before them stays."""
-    RESULTS.write_text(RESULTS.read_text().partition(START)[0] + START + page())
+    renew_tables(RESULTS, page())
 
 
 def write_predicted(rows: list[Predicted]) -> None:

@@ -16,6 +16,7 @@ from statistics import median
 import numpy as np
 
 from validation.common import records
+from validation.common.pages import renew_tables, tables_of
 from validation.h100.cases import FOLDER
 from validation.tuning.measures import Quality, quality, random_choice
 from validation.tuning.predict import Predicted, Task
@@ -25,7 +26,6 @@ from validation.tuning.report import SPREAD
 GPU = "h200"
 TIMES, PREDICTED, PAGE = FOLDER / "tuning.csv", FOLDER / "tuning_predicted.csv", FOLDER / "RESULTS-tuning.md"
 NVCC = "-nvcc"
-_START = "<!-- tables -->\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,9 @@ def main() -> int:
         points = [row for row in read_times() if not row.space.endswith(NVCC)]
         tasks = [Task(row.space, row.config, str(options.sources), GPU) for row in points]
         PREDICTED.write_text(records.to_csv(Predicted, list(records.run_all(predict_point, tasks, options.jobs))))
-    before, _, tables = PAGE.read_text().partition(_START)
     if options.check:
-        return int(tables != page())
-    PAGE.write_text(before + _START + page())
+        return int(tables_of(PAGE) != page())
+    renew_tables(PAGE, page())
     return 0
 
 
