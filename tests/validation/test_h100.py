@@ -151,7 +151,7 @@ def test_the_l1_miss_rate_is_right_within_a_point_and_a_half():
 def test_a_small_launch_is_predicted_as_recorded():
     (case,) = (case for case in own_cases() if case.name == "3dconv")
     try:
-        rows = study.predict_case(case, int(study.read_measured()["3dconv"][study.CARVEOUT]))
+        rows = study.predict(case)
     except Exception as error:
         if "nvcc" in str(error):
             pytest.skip("no compiler")

@@ -33,13 +33,12 @@ def parse() -> argparse.Namespace:
 def predict_again(options: argparse.Namespace) -> None:
     """Predict the chosen launches, and record each as soon as it is predicted."""
     measured = read_measured()
-    known = [case.name for case in all_cases(options.sources) if case.name in measured]
-    names = [name for name in known if options.cases is None or name in options.cases]
+    known = [case for case in all_cases(options.sources) if case.name in measured]
+    wanted = [case for case in known if options.cases is None or case.name in options.cases]
     rows: dict[tuple[str, str], Predicted] = {(row.case, row.counter): row for row in read_predicted()}
-    tasks = [(name, options.sources) for name in names]
-    for found in records.run_all(predict, tasks, options.jobs):
+    order = [*measured]
+    for found in records.run_all(predict, wanted, options.jobs):
         rows |= {(row.case, row.counter): row for row in found}
-        order = [*measured]
         write_predicted(sorted(rows.values(), key=lambda row: order.index(row.case)))
 
 

@@ -47,6 +47,10 @@ class Case:
     shared: int = 0
     variables: Mapping[str, Any] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """Return the name, which progress shows."""
+        return self.name
+
     def prepare(self) -> tuple[Session, PreparedLaunch]:
         """Compile the program for the measured GPU and prepare the launch."""
         session = Session(

@@ -11,7 +11,6 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rdmodel import presets
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
@@ -19,8 +18,8 @@ from rdmodel.model.run import ModelRun
 from rdmodel.model.study import Study
 from rdmodel.trace import Launch
 from validation.common import records
-from validation.h100.cases import FOLDER, GPU, own_cases
-from validation.h100.study import CARVEOUT, read_measured
+from validation.h100.cases import FOLDER, Case, own_cases
+from validation.h100.study import gpu_of
 
 PLACES, PLACED = FOLDER / "places.csv", FOLDER / "placed.csv"
 CASES = (
@@ -49,18 +48,15 @@ def first_blocks(launch: Launch) -> Sequence[int]:
     return [own[sm][at] for at in range(rounds) for sm in sorted(own) if at < len(own[sm])]
 
 
-def predict(name: str) -> Placed:
+def predict(case: Case) -> Placed:
     """Return the misses of a case."""
-    (case,) = (case for case in own_cases() if case.name == name)
-    gpu = presets.gpu(GPU)
-    gpu = gpu.replace(l1=gpu.l1.with_carveout(int(read_measured()[name][CARVEOUT])))
-    trace = case.trace()
+    gpu, trace = gpu_of(case), case.trace()
     options = Options(model_sms="all", threads=None).resolve(gpu)
     dealt = tuple(enumerate(deal(trace.launch, options)))
     resident = compute_occupancy(trace.launch, gpu).blocks
     run = ModelRun(trace, gpu, options, False, False, 0, dealt, resident, order=first_blocks(trace.launch))
     (found,) = Study(trace, 0, 1, 1, None).run_all([run])
-    return Placed(name, found.misses.total)
+    return Placed(case.name, found.misses.total)
 
 
 def main() -> None:
@@ -70,7 +66,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=records.positive, default=2, metavar="N", help="processes (default: 2)")
     options = parser.parse_args()
     if options.record:
-        PLACED.write_text(records.to_csv(Placed, list(records.run_all(predict, CASES, options.jobs))))
+        own = {case.name: case for case in own_cases()}
+        tasks = [own[name] for name in CASES]
+        PLACED.write_text(records.to_csv(Placed, list(records.run_all(predict, tasks, options.jobs))))
     else:
         print(PLACED.read_text(), end="")
 

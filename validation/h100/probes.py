@@ -63,7 +63,7 @@ class Plan:
 
     data_bytes: int
     times: int | None = None
-    """How often launches are timed."""
+    """Number of timed launches; None: as many as the launcher times."""
     launches: list[dict[str, Any]] = field(default_factory=list)
     clock_bytes: int = 0
 

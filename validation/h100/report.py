@@ -60,10 +60,15 @@ def summary_table(measured: Counters, model: Counters) -> str:
     return "\n".join(lines) + "\n"
 
 
+def rates(measured: Counters, model: Counters) -> dict[str, tuple[float, float]]:
+    """Return the measured and the predicted L1 miss rate, by case with loads."""
+    pairs = {case: (miss_rate(own), miss_rate(model[case])) for case, own in measured.items() if case in model}
+    return {case: (a, b) for case, (a, b) in pairs.items() if a is not None and b is not None}
+
+
 def rate_errors(measured: Counters, model: Counters) -> dict[str, float]:
     """Return the errors of the L1 miss rate in points, by case with loads."""
-    pairs = {case: (miss_rate(own), miss_rate(model[case])) for case, own in measured.items() if case in model}
-    return {case: b - a for case, (a, b) in pairs.items() if a is not None and b is not None}
+    return {case: b - a for case, (a, b) in rates(measured, model).items()}
 
 
 def rate_table(measured: Counters, model: Counters) -> str:
@@ -72,20 +77,17 @@ def rate_table(measured: Counters, model: Counters) -> str:
         "| case | L1 miss rate | predicted | error | L1 stores missed | predicted | DRAM reads | predicted |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
+    known = rates(measured, model)
     for case, own in measured.items():
         if case not in model:
             continue
-        rates = (miss_rate(own), miss_rate(model[case]))
-        shown = ["", "", ""] if None in rates else [f"{rates[0]:.2f} %", f"{rates[1]:.2f} %", f"{_points(*rates):+.2f}"]
+        shown = ["", "", ""]
+        if case in known:
+            a, b = known[case]
+            shown = [f"{a:.2f} %", f"{b:.2f} %", f"{b - a:+.2f}"]
         sectors = [f"{each[name]:,.0f}" for name in ("L1 stores missed", "DRAM reads") for each in (own, model[case])]
         lines.append(f"| {case} | {' | '.join([*shown, *sectors])} |")
     return "\n".join(lines) + "\n"
-
-
-def _points(measured: float | None, predicted: float | None) -> float:
-    assert measured is not None
-    assert predicted is not None
-    return predicted - measured
 
 
 def placed_table(measured: Counters, model: Counters) -> str:
@@ -104,12 +106,12 @@ def page() -> str:
     """Return the tables of the page."""
     measured = {case: by_words(metrics) for case, metrics in read_measured().items()}
     model = predicted()
-    rates = {case: abs(error) for case, error in rate_errors(measured, model).items()}
-    reused = [error for case, error in rates.items() if measured[case]["L1 loads hit"]]
-    worst = max(rates, key=lambda case: rates[case])
+    off = {case: abs(error) for case, error in rate_errors(measured, model).items()}
+    reused = [error for case, error in off.items() if measured[case]["L1 loads hit"]]
+    worst = max(off, key=lambda case: off[case])
     return (
-        f"The L1 miss rate of loads is off by {fmean(rates.values()):.2f} points on average over {len(rates)} kernels, "
-        f"by {fmean(reused):.2f} over the {len(reused)} with hits, and by {rates[worst]:.1f} at most ({worst}).\n\n"
+        f"The L1 miss rate of loads is off by {fmean(off.values()):.2f} points on average over {len(off)} kernels, "
+        f"by {fmean(reused):.2f} over the {len(reused)} with hits, and by {off[worst]:.1f} at most ({worst}).\n\n"
         f"{summary_table(measured, model)}\n{rate_table(measured, model)}"
         f"\n## With the first blocks where the GPU begins them\n\n{placed_table(read_measured(), model)}"
     )

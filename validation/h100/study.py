@@ -9,7 +9,7 @@ import rdmodel as rd
 from rdmodel import presets
 from validation.common import records
 from validation.counters.study import COUNTERS, by_words
-from validation.h100.cases import FOLDER, GPU, Case, all_cases
+from validation.h100.cases import FOLDER, GPU, Case
 
 LOOKUPS = ("", "_lookup_hit", "_lookup_miss")
 
@@ -76,17 +76,14 @@ def read_profile(report: Path, cases: list[str]) -> list[Measured]:
     ]
 
 
-def predict(task: tuple[str, Path | None]) -> list[Predicted]:
-    """Return the counters that the model predicts for the whole grid of a case, with the measured carve-out."""
-    name, sources = task
-    (case,) = (case for case in all_cases(sources) if case.name == name)
-    return predict_case(case, int(read_measured()[name][CARVEOUT]))
-
-
-def predict_case(case: Case, carveout: int) -> list[Predicted]:
-    """Return the counters that the model predicts for a launch."""
+def gpu_of(case: Case) -> rd.GPU:
+    """Return the GPU with the carve-out that was measured in a case."""
     gpu = presets.gpu(GPU)
-    gpu = gpu.replace(l1=gpu.l1.with_carveout(carveout))
-    found = rd.predict(case.trace(), gpu, model_sms="all", threads=None, histogram=False, l2=True).metrics()
-    words = by_words(found)
+    return gpu.replace(l1=gpu.l1.with_carveout(int(read_measured()[case.name][CARVEOUT])))
+
+
+def predict(case: Case) -> list[Predicted]:
+    """Return the counters that the model predicts for the whole grid of a case."""
+    found = rd.predict(case.trace(), gpu_of(case), model_sms="all", threads=None, histogram=False, l2=True)
+    words = by_words(found.metrics())
     return [Predicted(case.name, counter, float(words[counter])) for counter in COUNTERS]
