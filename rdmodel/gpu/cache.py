@@ -29,6 +29,12 @@ MAX_SECTORS = 32
 MAX_TAG_WAYS = 16
 """Limit on the ways of a cache whose data belong to no set."""
 
+MAX_POOLS = 16
+"""Limit on the parts in which such data are (`MAX_POOLS` of rdmodel/structures/_pool.pxd)."""
+
+SHARED_DATA_FIELDS = ("tag_sets", "reserved", "pools", "protected")
+"""The fields about data that belong to no set."""
+
 MIN_REQUEST_BYTES = 32
 MAX_REQUEST_BYTES = 512
 """Limits of `CacheConfig.request_bytes`: 512 bytes are 16 for each of 32 lanes."""
@@ -57,19 +63,22 @@ class CacheConfig:
     stores
         Treatment of stores: the default of the option `stores`. "update": they change lines that are there, and write
         through. "through": they allocate their lines as well.
-    unified, carveouts, carveout
+    unified, carveouts, carveout, bare_factor
         Bytes that the L1 shares with shared memory (0: the L1 has memory of its own), the choices for the bytes of
         shared memory among them (the carve-out), and the selection among these (`rdmodel.gpu.carveout`): "auto",
-        "fit", "max-l1", "max-shared", or one of the choices. `size` is what a number leaves, otherwise that of the
+        "fit", "max-l1", "max-shared", or one of the choices. "auto" gives a launch without shared memory `bare_factor`
+        times what the driver reserves for its resident blocks. `size` is what a number leaves, otherwise that of the
         largest L1; `with_carveout` changes both.
     caches
         The loads that the L1 serves, among `ALL_LOADS`; other loads go to the L2 (`rdmodel.gpu.served_loads`).
     dlcm
         The cache operator of loads of global memory that have none, as nvcc's option ``-dlcm`` gives it; None: none.
-    tag_sets, reserved
+    tag_sets, reserved, pools, protected
         Number of sets if the ways are tags alone, and the data belong to no set (a power of two); 0: each way has data
-        of its own. All lines then share `size` bytes, of which `reserved` hold no data (docs/gpus.md, "Data that
-        belong to no set"). A carve-out changes the size, and neither ways nor sets.
+        of its own. The lines of all sets then share `size` bytes, of which `reserved` hold no data, in `pools` equal
+        parts: each part serves as many consecutive sets. Of the lines of a set that were used again, the `protected`
+        most recent leave last (docs/gpus.md, "Data that belong to no set"). A carve-out changes the size, and neither
+        ways nor sets.
 
     Raises
     ------
@@ -93,10 +102,13 @@ class CacheConfig:
     unified: int = 0
     carveouts: tuple[int, ...] = ()
     carveout: int | CarveoutRule = "auto"
+    bare_factor: int = 2
     caches: tuple[Load, ...] = ALL_LOADS
     dlcm: DefaultLoad | None = None
     tag_sets: int = 0
     reserved: int = 0
+    pools: int = 1
+    protected: int = 0
 
     def __post_init__(self) -> None:
         """Reject a geometry that cannot exist."""
@@ -120,9 +132,12 @@ class CacheConfig:
     def _check_geometry(self) -> None:
         check_int("tag_sets", self.tag_sets, 0)
         check_int("reserved", self.reserved, 0)
+        check_int("pools", self.pools, 1, MAX_POOLS)
+        check_int("protected", self.protected, 0)
         if not self.tag_sets:
-            if self.reserved:
-                raise ConfigError(f"reserved={self.reserved}: needs tag_sets, so that data belong to no set")
+            for name, without in (("reserved", 0), ("pools", 1), ("protected", 0)):
+                if getattr(self, name) != without:
+                    raise ConfigError(f"{name}={getattr(self, name)}: needs tag_sets, so that data belong to no set")
             unit = self.line * self.ways
             if self.size % unit:
                 raise ConfigError(
@@ -137,6 +152,12 @@ class CacheConfig:
                 raise ConfigError(f"{name}={getattr(self, name)}: is not a multiple of line={self.line}")
         if self.reserved >= self.size:
             raise ConfigError(f"reserved={self.reserved}: must be less than size={self.size}, so that there is data")
+        if self.pools & (self.pools - 1) or self.pools > self.tag_sets:
+            raise ConfigError(f"pools={self.pools}: must be a power of two, and at most tag_sets={self.tag_sets}")
+        if self.lines % self.pools:
+            raise ConfigError(f"pools={self.pools}: must divide the {self.lines} lines with data; set l1.size as well")
+        if self.protected > self.ways:
+            raise ConfigError(f"protected={self.protected}: must be at most ways={self.ways}")
 
     def _check_sectors(self) -> None:
         if self.sector is not None:
@@ -159,6 +180,7 @@ class CacheConfig:
     def _check_carveouts(self) -> None:
         """Check the memory shared with shared memory: each choice must leave whole sets to the L1."""
         check_int("unified", self.unified, 0)
+        check_int("bare_factor", self.bare_factor, 1)
         if isinstance(self.carveouts, str) or not isinstance(self.carveouts, Iterable):
             raise ConfigError(f"carveouts={self.carveouts!r}: must be a list of sizes in bytes")
         for choice in self.carveouts:
@@ -173,15 +195,15 @@ class CacheConfig:
             return
         if not self.carveouts:
             raise ConfigError(f"carveouts=(): must hold the choices for shared memory out of unified={self.unified}")
-        unit = self.line if self.tag_sets else self.line * self.sets
-        unit_text = "line" if self.tag_sets else f"line x sets = {self.line} x {self.sets}"
+        shared, shared_text = (self.pools, "pools") if self.tag_sets else (self.sets, "sets")
+        unit, unit_text = self.line * shared, f"line x {shared_text} = {self.line} x {shared}"
         for choice in self.carveouts:
             if choice >= self.unified - self.reserved:
                 rest = f"unified={self.unified}" + (f" less reserved={self.reserved}" if self.reserved else "")
                 raise ConfigError(
                     f"carveouts={choice}: must be less than {rest}, so that the L1 has a rest; set both together"
                 )
-            if (self.unified - choice) % unit:
+            if (self.unified - choice - self.reserved) % unit:
                 raise ConfigError(
                     f"carveouts={choice}: must leave an L1 of a multiple of {unit_text} = "
                     f"{unit} bytes out of unified={self.unified}; set l1.size as well for an L1 with memory of its own"
@@ -243,7 +265,7 @@ class CacheConfig:
     def fully_associative(self) -> CacheConfig:
         """Return a cache of this size with a single set, whose ways have data of their own."""
         ways = self.size // self.line
-        return dataclasses.replace(self, ways=ways, index=Linear(), tag_sets=0, reserved=0)
+        return dataclasses.replace(self, ways=ways, index=Linear(), tag_sets=0, reserved=0, pools=1, protected=0)
 
     @property
     def line_bits(self) -> int:

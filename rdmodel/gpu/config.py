@@ -286,8 +286,8 @@ UNLIMITED_FIELDS = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshr
 DEFAULTS_OMITTED = {
     "": ("architecture", "warp_unit", "shared_memory_unit", "shared_memory_reserved"),
     "l1": (
-        "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "caches",
-        "dlcm", "tag_sets", "reserved",
+        "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "bare_factor",
+        "caches", "dlcm", "tag_sets", "reserved", "pools", "protected",
     ),
     "core": ("alu_latency", "store_acks", "first_scheduler"),
     "crossbar": ("packets",),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, unknown
+from rdmodel.gpu.cache import SHARED_DATA_FIELDS
 from rdmodel.gpu.config import GPU, GPU_TABLES, gpu_from_dict
 from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction, Linear
 from rdmodel.policies.index_registry import find_index_function
@@ -67,7 +68,8 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
     the field's type. ``inf`` means unlimited for the MSHR fields. A new ``l1.index`` drops the parameters of the old
     function; ``l1.index.polynomial`` and similar keys change one parameter. A new ``l1.size`` without ``l1.unified`` or
     a carve-out gives the L1 memory of its own, of that size in every launch. New ``l1.size`` and ``l1.ways`` without
-    ``l1.tag_sets`` give each way data of its own, and a linear index unless there is another one. If the simulator
+    ``l1.tag_sets`` give each way data of its own, and a linear index unless there is another one; ``l1.tag_sets=0``
+    drops the other fields about data that belong to no set. If the simulator
     reads one of the changed fields, `calibrated` becomes None unless it is assigned, too. Raises a `ConfigError` that
     names the key.
     """
@@ -98,23 +100,29 @@ def _separate_l1(plain: dict[str, Any], assignments: Mapping[str, Any]) -> None:
     fields = ("unified", "carveouts", "carveout")
     given = [name for name in fields if f"l1.{name}" in assignments]
     if ("l1.size" in assignments and not given) or plain["l1"].get("unified") == 0:
-        for name in fields:
-            if name not in given:
-                plain["l1"].pop(name, None)
-                plain["sources"].pop(f"l1.{name}", None)
+        _drop(plain, [name for name in fields if name not in given])
 
 
 def _give_ways_data(plain: dict[str, Any], assignments: Mapping[str, Any]) -> None:
-    """Drop the fields about data that belong to no set if the L1 gets both a size and ways, which tell its sets."""
+    """Drop the fields about data that belong to no set if the L1 gets both a size and ways, or `tag_sets` of 0."""
     l1 = plain["l1"]
-    if "tag_sets" not in l1 or "l1.tag_sets" in assignments or not {"l1.size", "l1.ways"} <= assignments.keys():
+    if "l1.tag_sets" in assignments:
+        if l1["tag_sets"] == 0:
+            _drop(plain, [name for name in SHARED_DATA_FIELDS if f"l1.{name}" not in assignments])
         return
-    for name in ("tag_sets", "reserved"):
-        l1.pop(name, None)
-        plain["sources"].pop(f"l1.{name}", None)
+    if "tag_sets" not in l1 or not {"l1.size", "l1.ways"} <= assignments.keys():
+        return
+    _drop(plain, SHARED_DATA_FIELDS)
     if not any(key.startswith("l1.index") for key in assignments):
         l1["index"] = Linear.name
         plain["sources"]["l1.index"] = f"{DERIVED_SOURCE}l1.size and l1.ways"
+
+
+def _drop(plain: dict[str, Any], names: Iterable[str]) -> None:
+    """Drop fields of the L1, and their sources."""
+    for name in names:
+        plain["l1"].pop(name, None)
+        plain["sources"].pop(f"l1.{name}", None)
 
 
 def _resize_l1(plain: dict[str, Any], gpu: GPU, assignments: Mapping[str, Any]) -> None:

@@ -17,9 +17,11 @@ from rdmodel.model._tally cimport Origins, Tally, gain, origins_group, origins_p
 from rdmodel.model._warp cimport Arrival, Warp, put_off
 from rdmodel.structures._calendar cimport NEVER, Calendar
 from rdmodel.structures._index cimport Index
-from rdmodel.structures._lru cimport NONE, Link, Recency, recency_push, recency_remove, recency_touch
+from rdmodel.structures._lru cimport (
+    NONE, Link, Recency, recency_enter, recency_leave, recency_push, recency_remove, recency_reuse, recency_touch,
+)
 from rdmodel.structures._memory cimport grow
-from rdmodel.structures._pool cimport Pool, pool_turn
+from rdmodel.structures._pool cimport Pool, pool_of, pool_pass, pool_set
 from rdmodel.trace._coalesce cimport ChunkBuffers, StreamBuffers
 
 # Results of `_run`: the reason why it stopped.
@@ -124,7 +126,7 @@ cdef inline void raise_line(Recency* r, int64_t size, Line* line, Link* link, in
 
 
 cdef inline void leave_way(Recency* r, Line* line, int64_t id) noexcept nogil:
-    recency_remove(r, &line[0].in_set, id, sizeof(Line))
+    recency_leave(r, &line[0].in_set, id, sizeof(Line))
     line[id].flags &= ~IN_SET
 
 
@@ -179,8 +181,9 @@ cdef class Core:
     cdef Recency* recency             # [sets]
     cdef Recency shadow
     cdef int64_t sets, ways, shadow_lines
+    cdef int64_t protected            # lines of a set that leave last, if they were used again
     cdef Pool pool
-    cdef bint all_late                # no line that has data of the pool can leave before a fill
+    cdef int64_t all_late             # bits of the pools of which no line can leave before a fill
     cdef bint track
     cdef Stack* stack                 # [sets]
     cdef int64_t* distance_count
@@ -233,26 +236,31 @@ cdef class Core:
         if r.size == self.ways:
             if not leave_oldest(r, self.line):
                 return False
-        elif self.pool.lines and not self._find_data():
+        elif self.pool.lines and not self._find_data(pool_of(&self.pool, self.line[id].set)):
             return False
-        self.pool.placed += 1
-        recency_push(r, &self.line[0].in_set, id, sizeof(Line))
+        recency_enter(r, &self.line[0].in_set, id, sizeof(Line))
         self.line[id].flags |= IN_SET
         return True
 
-    cdef inline bint _find_data(self) noexcept nogil:
-        # Find data in the pool, if need be those of a line that has to leave; False: there are none.
-        cdef int64_t turn
-        if self.pool.used < self.pool.lines:
-            self.pool.used += 1
+    cdef inline bint _find_data(self, int64_t pool) noexcept nogil:
+        # Find data in a pool, if need be those of a line that has to leave; False: there are none.
+        cdef int64_t later, number
+        if self.pool.used[pool] < self.pool.lines:
+            self.pool.used[pool] += 1
             return True
-        if self.all_late:
+        if self.all_late >> pool & 1:
             return False
-        for turn in range(self.sets):
-            if leave_oldest(&self.recency[pool_turn(&self.pool, turn)], self.line):
+        for later in range(self.pool.sets):
+            number = pool_set(&self.pool, pool, later)
+            if leave_oldest(&self.recency[number], self.line):
+                pool_pass(&self.pool, number)
                 return True
-        self.all_late = True
+        self.all_late |= <int64_t> 1 << pool
         return False
+
+    cdef inline void _use_again(self, int64_t id) noexcept nogil:
+        # A line that has a way is used again.
+        recency_reuse(&self.recency[self.line[id].set], &self.line[0].in_set, id, sizeof(Line), self.protected)
 
     # ---- lines
 

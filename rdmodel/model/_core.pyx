@@ -53,7 +53,7 @@ cdef class Core:
     def __init__(
         self, *, int64_t sets, int64_t ways, index, int64_t mshrs, int64_t mshr_merge, int64_t mshr_per_warp,
         int64_t slots, int64_t block_warps, bint waves, int64_t lat_min, int64_t hit_latency, bint divergence,
-        bint track, int64_t log_full, bint sectored, int64_t pool=0,
+        bint track, int64_t log_full, bint sectored, int64_t pool=0, int64_t pools=1, int64_t protected=0,
     ):
         assert self.warp == NULL, "a core is set up once"
         index_read(&self.index, index)
@@ -61,7 +61,8 @@ cdef class Core:
         self.sets = sets
         self.ways = ways
         self.shadow_lines = pool if pool else sets * ways
-        pool_init(&self.pool, pool, sets)
+        self.protected = protected
+        pool_init(&self.pool, pool, pools, sets)
         self.mshrs = mshrs
         self.mshr_merge = mshr_merge
         self.mshr_per_warp = mshr_per_warp

@@ -52,7 +52,9 @@ cdef class FastCore(Shared):
         if (
             self.ready_list.place == NULL or self.pace == NULL
             or agenda_init(&self.agenda, max(longest, self.hit_latency)) < 0
-            or ways_init(&self.in_sets, self.sets, self.ways, self.pool.lines, sectors, self.sectored) < 0
+            or ways_init(
+                &self.in_sets, self.sets, self.ways, self.protected, self.pool, sectors, self.sectored
+            ) < 0
             or shadow_init(&self.seen, self.shadow_lines) < 0
         ):
             raise MemoryError

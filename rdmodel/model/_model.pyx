@@ -19,7 +19,8 @@ from rdmodel.model._warp cimport OP_BARRIER, OP_BYPASS, OP_LOAD, Arrival, Warp, 
 from rdmodel.model._warp cimport warp_fetch_ahead, warp_gather_needs, warp_primed, warp_record, warp_shows_more
 from rdmodel.structures._calendar cimport NEVER, calendar_put, calendar_take
 from rdmodel.structures._heap cimport Event
-from rdmodel.structures._lru cimport NONE, recency_touch
+from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._pool cimport pool_of
 
 # Names that are only cimported do not exist for Python callers of this module.
 from rdmodel.model._core import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core
@@ -378,7 +379,7 @@ cdef class HardwareCore(Shared):
                 sectors_fill(self, fill.what)
             else:
                 self.line[fill.what].flags &= ~IN_FLIGHT
-                self.all_late = False
+                self.all_late = 0
             self.mshrs_used -= 1
             self.warp[fill.warp].mshrs -= 1
             self.filled = True
@@ -442,7 +443,7 @@ cdef class HardwareCore(Shared):
             l = &self.line[w.ids[i]]
             if l.flags & (IN_SET | IN_FLIGHT) == IN_SET:
                 leave_way(&self.recency[l.set], self.line, w.ids[i])
-                self.pool.used -= 1
+                self.pool.used[pool_of(&self.pool, l.set)] -= 1
 
     cdef int _issue_step(self) noexcept nogil:
         cdef Warp* w
@@ -659,6 +660,7 @@ cdef class HardwareCore(Shared):
         cdef Line* l = &self.line[id]
         cdef int64_t arrival = self.now + self.hit_latency
         cdef int outcome
+        cdef bint again = l.flags & IN_SET != 0
         if l.flags & IN_FLIGHT:
             if self.mshr_merge >= 0 and l.state.flight.merged >= self.mshr_merge:
                 return STALL_MSHR
@@ -674,8 +676,8 @@ cdef class HardwareCore(Shared):
             arrival = l.state.flight.due
         if self._observe_and_remember(id) < 0:
             return NO_MEMORY
-        if l.flags & IN_SET:
-            recency_touch(&self.recency[l.set], &self.line[0].in_set, id, sizeof(Line))
+        if again:
+            self._use_again(id)
         put_off(&w.latest, Arrival(arrival, self.order))
         self.order += 1
         self.transactions += 1

@@ -24,7 +24,7 @@ from rdmodel.model._core cimport (
 from rdmodel.model._warp cimport Arrival, Warp, put_off
 from rdmodel.structures._calendar cimport calendar_put
 from rdmodel.structures._heap cimport Event
-from rdmodel.structures._lru cimport NONE, recency_touch
+from rdmodel.structures._lru cimport NONE
 
 
 cdef inline int64_t count_sectors(uint32_t mask) noexcept nogil:
@@ -114,7 +114,7 @@ cdef inline int sectors_access(
     # Issue a load's transaction, or stall.
     cdef Line* l = &core.line[id]
     cdef SectorMasks* s = &l.state.sectors
-    cdef bint there = l.flags & (IN_SET | IN_FLIGHT) != 0
+    cdef bint there = l.flags & (IN_SET | IN_FLIGHT) != 0, again = l.flags & IN_SET != 0
     cdef uint32_t hit = asked & s.valid if l.flags & IN_SET else 0
     cdef uint32_t pending = asked & sectors_pending(core, l)
     cdef uint32_t missing = asked & ~(hit | pending)
@@ -147,8 +147,8 @@ cdef inline int sectors_access(
     l.shadowed = held | asked
     if core._observe_and_remember(id) < 0:
         return NO_MEMORY
-    if l.flags & IN_SET:
-        recency_touch(&core.recency[l.set], &core.line[0].in_set, id, sizeof(Line))
+    if again:
+        core._use_again(id)
     put_off(&w.latest, Arrival(arrival, core.order))
     core.order += 1
     core.transactions += 1
@@ -166,7 +166,7 @@ cdef inline void sectors_fill(Core core, int64_t at) noexcept nogil:
     place[0] = flight.next
     if l.state.sectors.flying == NONE:
         l.flags &= ~IN_FLIGHT
-        core.all_late = False
+        core.all_late = 0
     flight.next = core.unused
     core.unused = <int32_t> at
 
@@ -180,11 +180,12 @@ cdef inline void sectors_store(Core core, int64_t id, uint32_t asked, uint32_t f
     core.store_transactions += 1
     core.store_sectors += count_sectors(asked)
     core.store_hits += count_sectors(asked & (pending | (s.valid | s.written if l.flags & IN_SET else 0)))
-    if allocate and not l.flags & (IN_SET | IN_FLIGHT) and core._take_way(id):
+    if l.flags & IN_SET:
+        core._use_again(id)
+    elif allocate and not l.flags & IN_FLIGHT and core._take_way(id):
         s.valid = s.written = 0
     if l.flags & IN_SET:
         s.written |= asked
         s.valid |= full & ~pending
-        recency_touch(&core.recency[l.set], &core.line[0].in_set, id, sizeof(Line))
     if core.logs:
         core._log(id, asked, full, True)

@@ -2,12 +2,13 @@
 # What a transaction reads of a way lies in rows by way. A row has a power of two of entries for each set, so that a way
 # tells its set. A line is in flight while its `due` is later than now. Sets of few ways have a stamp for each, the order
 # of its last use with the way in its low bits, and the victim is that of the smallest stamp: no branch depends on the
-# data. Sets of many ways have a circle from the oldest to the newest; it begins and ends at an entry that is no way.
+# data. The stamps of protected lines (docs/gpus.md) are larger than all others.
+# Sets of many ways have a circle from the oldest to the newest; it begins and ends at an entry that is no way.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
 from rdmodel.model._shadow cimport FastLine
-from rdmodel.structures._pool cimport Pool, pool_init, pool_turn
+from rdmodel.structures._pool cimport MAX_POOLS, Pool, pool_init, pool_of, pool_pass, pool_set
 
 cdef extern from *:
     int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
@@ -15,6 +16,7 @@ cdef extern from *:
 cdef enum:
     STAMPED_WAYS = 16        # sets of more ways have circles
     STAMP_BITS = 4
+    KEPT_BIT = 61            # of a stamp: the line is protected
 
 
 cdef struct Ways:
@@ -22,8 +24,9 @@ cdef struct Ways:
     int64_t bits             # a set has 1 << `bits` entries
     int64_t sectors          # of a line
     int64_t sets
+    int64_t protected        # lines of a set of few ways that leave last, if they were used again
     Pool pool                # of sets of few ways
-    int64_t all_late         # before this time, all lines with data are in flight
+    int64_t[MAX_POOLS] all_late  # before this time, all lines of a pool are in flight
     int32_t* line            # the line that has the way; -1 = none
     int64_t* due             # when the last request of the line arrives
     int64_t* merged          # transactions that share it
@@ -39,14 +42,15 @@ cdef struct Ways:
 
 
 cdef inline int ways_init(
-    Ways* w, int64_t sets, int64_t ways, int64_t pool, int64_t sectors, bint sectored
+    Ways* w, int64_t sets, int64_t ways, int64_t protected, Pool pool, int64_t sectors, bint sectored
 ) noexcept nogil:
     # -1: out of memory.
     cdef int64_t total, i, first
     w.sets = sets
     w.ways = ways
     w.sectors = sectors
-    pool_init(&w.pool, pool, sets)
+    w.protected = protected
+    w.pool = pool
     # The last entry of a set of many ways is that of its circle.
     while 1 << w.bits < (ways if ways <= STAMPED_WAYS else ways + 1):
         w.bits += 1
@@ -109,6 +113,9 @@ cdef inline void ways_link(Ways* w, int64_t older, int64_t newer) noexcept nogil
 cdef inline void ways_use(Ways* w, int64_t way, int64_t order) noexcept nogil:
     # Make a way the newest of its set; `order` grows with every use.
     cdef int64_t circle
+    if w.protected:
+        ways_protect(w, way, order)
+        return
     if w.ways <= STAMPED_WAYS:
         w.stamp[way] = ((order + 1) << STAMP_BITS) | (way & ((1 << w.bits) - 1))
         return
@@ -116,6 +123,25 @@ cdef inline void ways_use(Ways* w, int64_t way, int64_t order) noexcept nogil:
     ways_link(w, w.older[way], w.newer[way])
     ways_link(w, w.older[circle], way)
     ways_link(w, way, circle)
+
+
+cdef inline void ways_protect(Ways* w, int64_t way, int64_t order) noexcept nogil:
+    # As `ways_use`: a line that is used again is protected. If that is one too many, the oldest of these becomes the
+    # newest of the others.
+    cdef int64_t low = (1 << w.bits) - 1, now = (order + 1) << STAMP_BITS, first = way & ~low
+    cdef int64_t kept = <int64_t> 1 << KEPT_BIT, oldest = kept << 1, count = 0, i
+    if w.stamp[way] <= low:
+        w.stamp[way] = now | (way & low)
+        return
+    if w.stamp[way] < kept:
+        for i in range(first, first + w.ways):
+            if w.stamp[i] >= kept:
+                count += 1
+                oldest = min(oldest, w.stamp[i])
+        if count == w.protected:
+            i = oldest & ((1 << STAMP_BITS) - 1)
+            w.stamp[first + i] = now | i
+    w.stamp[way] = kept | now | (way & low)
 
 
 cdef inline int64_t ways_victim(const Ways* w, int64_t number, int64_t now) noexcept nogil:
@@ -133,16 +159,17 @@ cdef inline int64_t ways_victim(const Ways* w, int64_t number, int64_t now) noex
     return i if i != circle else -1
 
 
-cdef inline bint ways_find_data(Ways* w, FastLine* line, int64_t now) noexcept nogil:
-    # Find data in the pool for a line whose set has an empty way, if need be those of another line; False: there are none.
-    cdef int64_t none = <int64_t> 1 << 62, soonest = none, turn, number, first, best, i
-    if w.pool.used < w.pool.lines:
-        w.pool.used += 1
+cdef inline bint ways_find_data(Ways* w, FastLine* line, int64_t number, int64_t now) noexcept nogil:
+    # Find data for a line whose set, `number`, has an empty way, if need be those of another line; False: there are none.
+    cdef int64_t none = <int64_t> 1 << 62, soonest = none, later, first, best, i
+    cdef int64_t pool = pool_of(&w.pool, number)
+    if w.pool.used[pool] < w.pool.lines:
+        w.pool.used[pool] += 1
         return True
-    if now < w.all_late:
+    if now < w.all_late[pool]:
         return False
-    for turn in range(w.sets):
-        number = pool_turn(&w.pool, turn)
+    for later in range(w.pool.sets):
+        number = pool_set(&w.pool, pool, later)
         first = number << w.bits
         best = none
         for i in range(first, first + w.ways):
@@ -154,8 +181,9 @@ cdef inline bint ways_find_data(Ways* w, FastLine* line, int64_t now) noexcept n
             line[w.line[i]].way = <int32_t> ~number
             w.line[i] = -1
             w.stamp[i] = i & ((1 << w.bits) - 1)
+            pool_pass(&w.pool, number)
             return True
-    w.all_late = soonest
+    w.all_late[pool] = soonest
     return False
 
 
@@ -165,12 +193,11 @@ cdef inline int64_t ways_take(Ways* w, FastLine* line, int64_t id, int64_t now) 
     cdef int64_t way = ways_victim(w, number, now)
     if way < 0:
         return -1
-    if w.pool.lines:
-        if w.line[way] < 0 and not ways_find_data(w, line, now):
-            return -1
-        w.pool.placed += 1
+    if w.pool.lines and w.line[way] < 0 and not ways_find_data(w, line, number, now):
+        return -1
     if w.line[way] >= 0:
         line[w.line[way]].way = <int32_t> ~number
+    w.stamp[way] = way & ((1 << w.bits) - 1)  # not used yet
     w.line[way] = <int32_t> id
     line[id].way = <int32_t> way
     return way

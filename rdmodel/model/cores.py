@@ -59,6 +59,8 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
         "sets": l1.sets,
         "ways": l1.ways,
         "pool": l1.pool,
+        "pools": l1.pools,
+        "protected": l1.protected,
         "index": l1.index_code(),
         "mshrs": limit(l1.mshrs),
         "mshr_merge": limit(l1.mshr_merge),

@@ -121,7 +121,7 @@ typedef struct {
     /* Admission: decide about a load. */
     int32_t (*admit)(const void *state, const rdmodel_access *access);
     /* Admission: choose the line that loses its way to that of `access`; `lines` are the `n` lines of the set that are
-     * valid, the least recently used first, and no way is empty. -1 chooses none: a load bypasses the L1, and a line
+     * valid, the first to leave by LRU first, and no way is empty. -1 chooses none: a load bypasses the L1, and a line
      * that arrives is not kept. A local store, and a line that one has written in flight, then replace lines[0]. */
     int64_t (*replace)(const void *state, const rdmodel_access *access, const rdmodel_line *lines, int64_t n);
     /* Throttling: decide about the loads of a warp. */

@@ -5,8 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 
-def sets_in_turn(placed: int, sets: int) -> Iterator[int]:
-    """Yield each set once after `placed` lines have got data: the bits of a count in reverse (docs/gpus.md)."""
-    bits = (sets - 1).bit_length()
-    for count in range(placed, placed + sets):
-        yield int(f"{count % sets:0{bits}b}"[::-1], 2) if bits else 0
+class Turns:
+    """The turns of the sets of an L1, of which each of `pools` equal parts shares data (docs/gpus.md)."""
+
+    def __init__(self, sets: int, pools: int) -> None:
+        self._parts = [range(first, first + sets // pools) for first in range(0, sets, sets // pools)]
+        self._next = [part[0] for part in self._parts]
+
+    def part_of(self, number: int) -> range:
+        """Return the sets that share data with a set, itself included."""
+        return next(part for part in self._parts if number in part)
+
+    def order(self, number: int) -> Iterator[int]:
+        """Yield the sets that share data with a set, from the one whose turn it is."""
+        part = self.part_of(number)
+        first = self._next[self._parts.index(part)]
+        yield from range(first, part.stop)
+        yield from range(part.start, first)
+
+    def give(self, number: int) -> None:
+        """Note that a set has given data."""
+        part = self.part_of(number)
+        self._next[self._parts.index(part)] = number + 1 if number + 1 in part else part[0]

@@ -13,6 +13,7 @@ from rdmodel.common.progress import Progress, stage
 from rdmodel.common.text import size_text
 from rdmodel.comparison.compare import check_definitions, compare
 from rdmodel.errors import ConfigError, TraceError
+from rdmodel.gpu.cache import MAX_TAG_WAYS
 from rdmodel.gpu.config import GPU, CacheConfig, replace
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.locality_analysis._locality import Accesses
@@ -123,11 +124,13 @@ def report(
 def usual_what_ifs(gpu: GPU) -> dict[str, GPU]:
     """Return GPUs with other L1s by name: half, twice and four times as large, and fully associative.
 
-    The size changes by the number of ways: the sets, and the index function that maps lines to them, stay the same.
+    The size changes by the number of ways: the sets, and the index function that maps lines to them, stay the same. An
+    L1 whose data belong to no set has at most `MAX_TAG_WAYS` tags in a set, and no larger one by this rule.
     """
     l1 = gpu.l1
     ways = [l1.ways // 2] if l1.ways % 2 == 0 else []
-    sizes = {n: l1.size // l1.ways * n for n in (*ways, 2 * l1.ways, 4 * l1.ways)}
+    most = MAX_TAG_WAYS if l1.tag_sets else 4 * l1.ways
+    sizes = {n: l1.size // l1.ways * n for n in (*ways, 2 * l1.ways, 4 * l1.ways) if n <= most}
     gpus = {f"L1 of {size_text(size)}, {n} ways": _own_l1(l1, size, n) for n, size in sizes.items()}
     if l1.sets > 1:
         size = "the same size" if l1.unified else size_text(l1.size)

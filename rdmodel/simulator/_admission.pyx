@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 
 from rdmodel.plugins.policy cimport RDMODEL_ABSENT, RDMODEL_BYPASS, RDMODEL_USE, RDMODEL_USE_PRESENT
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, LOST, RESERVED, VALID, CacheLine, Note, cache_accesses, cache_drop, cache_open_or_close, cache_give,
+    DIRTY, GHOST, LOST, RESERVED, VALID, CacheLine, Note, cache_accesses, cache_give, cache_open_or_close, cache_replace,
     cache_touch, cache_victim,
 )
 from rdmodel.simulator._distances cimport distances_best, distances_see
@@ -206,7 +206,7 @@ cdef class Admission(Plugins):
                         &sm.misses, Item(0, sm.cache.line[victim].line, 0, WRITE | self.line_mask)
                     ) < 0:
                         return C_MEMORY
-                    cache_drop(&sm.cache, victim)
+                    cache_replace(&sm.cache, victim, id)
                 if self.sectored:
                     sm.cache.sector[id].valid = sm.cache.sector[id].written = 0
                 cache_give(&sm.cache, id, VALID | GHOST)

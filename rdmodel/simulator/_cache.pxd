@@ -7,9 +7,12 @@ from libc.stdlib cimport free, malloc
 
 from rdmodel._tree cimport LineTable, table_free, table_init, table_intern_many
 from rdmodel.structures._index cimport Index, modulo, set_of
-from rdmodel.structures._lru cimport NONE, Link, Recency, recency_init, recency_push, recency_remove, recency_touch
+from rdmodel.structures._lru cimport (
+    NONE, Link, Recency, recency_enter, recency_init, recency_leave, recency_push, recency_remove, recency_reuse,
+    recency_touch,
+)
 from rdmodel.structures._memory cimport grow
-from rdmodel.structures._pool cimport Pool, pool_init, pool_turn
+from rdmodel.structures._pool cimport MAX_POOLS, Pool, pool_init, pool_of, pool_pass, pool_set
 
 # Flags of a line.
 cdef enum:
@@ -86,6 +89,7 @@ cdef struct Cache:
     int64_t* accesses     # loads served in each set or, if `pooled`, in all; NULL unless a policy needs them
     bint pooled, aging
     int64_t sets, ways
+    int64_t protected     # lines of a set that leave last, if they were used again
     Pool pool             # of data, if the ways are tags alone
     Index index
     int64_t interleave    # number of caches that lines are dealt to; a line's number in this one is line / interleave
@@ -123,13 +127,12 @@ cdef struct Mshrs:
 
 # ---- the cache
 
-cdef inline int cache_init(
-    Cache* c, int64_t sets, int64_t ways, int64_t pool, int64_t shadow_lines
-) noexcept nogil:
-    # `pool` lines have data if the ways are tags alone; else it is 0. `index` and `interleave` are the caller's to set.
-    # -1: out of memory.
+cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_lines) noexcept nogil:
+    # Each way has data of its own, and no line is protected, unless the caller sets `pool` and `protected`. `index` and
+    # `interleave` are the caller's to set. -1: out of memory.
     cdef int64_t i
-    pool_init(&c.pool, pool, sets)
+    pool_init(&c.pool, 0, 1, sets)
+    c.protected = 0
     c.sets = sets
     c.ways = ways
     c.shadow_lines = shadow_lines
@@ -249,14 +252,21 @@ cdef inline void cache_touch(Cache* c, int64_t id) noexcept nogil:
     # Make a line that owns a way the most recent of its set.
     if c.accesses != NULL and not c.aging:
         c.note[id].used = cache_accesses(c, c.line[id].set)[0]
-    recency_touch(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
+    recency_reuse(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine), c.protected)
 
 
 cdef inline void cache_drop(Cache* c, int64_t id) noexcept nogil:
     # Take its way from a line.
-    recency_remove(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
+    recency_leave(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
     c.line[id].flags &= ~(VALID | RESERVED | DIRTY | GHOST)
-    c.pool.used -= 1
+    c.pool.used[pool_of(&c.pool, c.line[id].set)] -= 1
+
+
+cdef inline void cache_replace(Cache* c, int64_t victim, int64_t id) noexcept nogil:
+    # Take its way from a line, or its data alone, for a line that needs them.
+    if c.pool.lines and c.set[c.line[id].set].size < c.ways:
+        pool_pass(&c.pool, c.line[victim].set)
+    cache_drop(c, victim)
 
 
 cdef inline void cache_drop_ghosts(Cache* c) noexcept nogil:
@@ -286,7 +296,7 @@ cdef inline bint cache_open_or_close(
 
 
 cdef inline int64_t cache_oldest(const Cache* c, int64_t set) noexcept nogil:
-    # Return the least recently used line of a set that does not wait for data; NONE: there is none.
+    # Return the line of a set that leaves first among those that do not wait for data; NONE: there is none.
     cdef int64_t id = c.set[set].oldest
     while id != NONE and c.line[id].flags & RESERVED:
         id = c.line[id].in_set.newer
@@ -295,25 +305,24 @@ cdef inline int64_t cache_oldest(const Cache* c, int64_t set) noexcept nogil:
 
 cdef inline bint cache_victim(const Cache* c, int64_t set, int64_t* victim) noexcept nogil:
     # Whether a line of the set can get a way; `victim`: the line that would lose its own, NONE if one is empty.
-    cdef int64_t turn = 0
+    cdef int64_t pool = pool_of(&c.pool, set), later = 0
     victim[0] = NONE
     if c.set[set].size < c.ways:
-        if c.pool.lines == 0 or c.pool.used < c.pool.lines:
+        if c.pool.lines == 0 or c.pool.used[pool] < c.pool.lines:
             return True
-        while victim[0] == NONE and turn < c.sets:
-            victim[0] = cache_oldest(c, pool_turn(&c.pool, turn))
-            turn += 1
+        while victim[0] == NONE and later < c.pool.sets:
+            victim[0] = cache_oldest(c, pool_set(&c.pool, pool, later))
+            later += 1
         return victim[0] != NONE
     victim[0] = cache_oldest(c, set)
     return victim[0] != NONE
 
 
 cdef inline void cache_give(Cache* c, int64_t id, int64_t flags) noexcept nogil:
-    # Give an empty way to a line, which becomes the most recent of its set.
-    recency_push(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
+    # Give an empty way to a line, which becomes the most recent of its set, or of those that are not protected.
+    recency_enter(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
     c.line[id].flags |= flags
-    c.pool.used += 1
-    c.pool.placed += 1
+    c.pool.used[pool_of(&c.pool, c.line[id].set)] += 1
     if c.accesses != NULL:
         c.note[id].used = cache_accesses(c, c.line[id].set)[0]
 
@@ -334,10 +343,13 @@ cdef inline void shadow_raise(Cache* c, int64_t id) noexcept nogil:
 
 cdef inline list cache_violations(const Cache* c, int64_t* reserved):
     """Walk through all sets; count the reserved lines on the way."""
-    cdef int64_t set, id, owned, all = 0
+    cdef int64_t set, id, owned, pool, pools = c.sets // c.pool.sets
+    cdef int64_t[MAX_POOLS] all
     cdef const CacheLine* l
     cdef bint in_flight
     wrong = []
+    for pool in range(pools):
+        all[pool] = 0
     for set in range(c.sets):
         owned = 0
         id = c.set[set].newest
@@ -355,9 +367,12 @@ cdef inline list cache_violations(const Cache* c, int64_t* reserved):
             id = l.in_set.older
         if owned != c.set[set].size or owned > c.ways:
             wrong.append(f"set {set} owns {owned} ways, counts {c.set[set].size} and has {c.ways}")
-        all += owned
-    if all != c.pool.used or 0 < c.pool.lines < all:
-        wrong.append(f"{all} lines own ways, {c.pool.used} are counted, and {c.pool.lines} have data")
+        if c.set[set].kept > c.protected or c.set[set].kept > owned:
+            wrong.append(f"set {set} protects {c.set[set].kept} of {owned} lines, and may protect {c.protected}")
+        all[pool_of(&c.pool, set)] += owned
+    for pool in range(pools):
+        if all[pool] != c.pool.used[pool] or 0 < c.pool.lines < all[pool]:
+            wrong.append(f"{all[pool]} lines own ways, {c.pool.used[pool]} are counted, {c.pool.lines} have data")
     return wrong
 
 

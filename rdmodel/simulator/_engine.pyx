@@ -25,6 +25,7 @@ from rdmodel.simulator._release cimport slice_free, sm_free
 from rdmodel.simulator._victims cimport victims_begin
 from rdmodel.structures._index cimport INDEX_CALL, index_read
 from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._pool cimport pool_init
 from rdmodel.structures._ring cimport Ring, ring_first, ring_pop
 
 # A cimported name exists only in C; callers of this module need it in Python.
@@ -113,8 +114,10 @@ cdef class Machine(Inspection):
             mshrs_init(&sm.mshrs, l1["mshrs"], l1["mshr_merge"])
             if not (sm.warp and sm.slot and sm.entry and sm.entry_ids):
                 raise MemoryError
-            if cache_init(&sm.cache, l1["sets"], l1["ways"], l1["pool"], l1["lines"]) < 0:
+            if cache_init(&sm.cache, l1["sets"], l1["ways"], l1["lines"]) < 0:
                 raise MemoryError
+            pool_init(&sm.cache.pool, l1["pool"], l1["pools"], l1["sets"])
+            sm.cache.protected = l1["protected"]
             index_read(&sm.cache.index, index)
             self.index_code = index
             sm.cache.interleave = 1

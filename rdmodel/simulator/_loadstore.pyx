@@ -6,9 +6,9 @@ from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Waiter, cache_drop, cache_give, cache_touch,
-    cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, note_store,
-    shadow_raise,
+    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Waiter, cache_drop, cache_give, cache_replace,
+    cache_touch, cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take,
+    note_store, shadow_raise,
 )
 from rdmodel.simulator._hinting_network cimport HintingNetwork
 from rdmodel.simulator._issue cimport (
@@ -288,6 +288,7 @@ cdef class LoadStore(HintingNetwork):
 
     cdef int _look_up(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         cdef CacheLine* l = &sm.cache.line[id]
+        cdef bint again = l.flags & (VALID | RESERVED) != 0
         cdef int outcome
         if l.mshr != NONE:
             if not mshr_mergeable(&sm.mshrs, l.mshr):
@@ -309,7 +310,7 @@ cdef class LoadStore(HintingNetwork):
             if mshr_merge(&sm.mshrs, l.mshr, load, 0) < 0:
                 return NO_MEMORY
             sm.load[load].waits += 1
-        if l.flags & (VALID | RESERVED):
+        if again:
             cache_touch(&sm.cache, id)
         shadow_raise(&sm.cache, id)
         return outcome
@@ -374,7 +375,7 @@ cdef class LoadStore(HintingNetwork):
                 sm.n.intra_warp += 1
             if self.admitting and not old.flags & GHOST:
                 self._lose(sm, victim)
-            cache_drop(&sm.cache, victim)
+            cache_replace(&sm.cache, victim, id)
         cache_give(&sm.cache, id, flags)
         l.block = block
         l.warp = warp

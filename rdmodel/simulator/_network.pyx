@@ -74,7 +74,7 @@ cdef class Network:
             mshrs_init(&s.mshrs, l2["mshrs"], l2["mshr_merge"])
             mshrs_init(&s.passing, -1, -1)
             mshrs_init(&s.crossing, -1, -1)
-            if cache_init(&s.cache, l2["sets"], l2["ways"], 0, 0) < 0:
+            if cache_init(&s.cache, l2["sets"], l2["ways"], 0) < 0:
                 raise MemoryError
             s.cache.index.kind = 1
             s.cache.index.modulus = l2["sets"]

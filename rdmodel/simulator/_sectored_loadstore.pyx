@@ -54,7 +54,6 @@ cdef class SectoredLoadStore(Admission):
         if absent and not self.fill:
             if self._place_line(sm, id, victim, w.block, w.index) < 0:
                 return NO_MEMORY
-            placed = True
         if missing and self._request_sectors(sm, load, id, missing, t) < 0:
             return NO_MEMORY
         if placed:
@@ -163,7 +162,9 @@ cdef class SectoredLoadStore(Admission):
             l.warp = w.index
             if sm.cache.noted:
                 note_store(&sm.cache.note[id])
-        if not placed and self.stores_allocate and self._find_way_to_store(sm, id, e.warp, False, &victim):
+        if placed:
+            cache_touch(&sm.cache, id)
+        elif self.stores_allocate and self._find_way_to_store(sm, id, e.warp, False, &victim):
             if self._place_line(sm, id, victim, w.block, w.index) < 0:
                 return NO_MEMORY
             if sm.cache.noted and m.pending == 0:
@@ -172,7 +173,6 @@ cdef class SectoredLoadStore(Admission):
         if placed:
             m.written |= sm.asked
             m.valid |= full & ~m.pending
-            cache_touch(&sm.cache, id)
         sm.missed = sm.asked
         if ring_push(
             &sm.misses, Item(0, l.line, full | self._writer(sm, e.warp), WRITE | <int64_t> sm.asked << SECTORS_AT)

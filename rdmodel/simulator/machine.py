@@ -69,6 +69,8 @@ def _l1_numbers(gpu: GPU) -> dict[str, int]:
         "sets": gpu.l1.sets,
         "lines": gpu.l1.lines,
         "pool": gpu.l1.pool,
+        "pools": gpu.l1.pools,
+        "protected": gpu.l1.protected,
         "fill": gpu.l1.allocate == "fill",
         "sector_bits": (gpu.l1.sectors - 1).bit_length(),
         "stores_allocate": gpu.l1.stores == "through",

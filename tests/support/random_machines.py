@@ -100,8 +100,19 @@ def with_shared_data(gpu, random):
     """In a fourth of the cases, let the ways be tags alone and some fewer lines have data."""
     if random.integers(4):
         return gpu
-    lines = int(random.integers(1, gpu.l1.lines + 1))
-    return gpu.replace(l1=replace(gpu.l1, size=lines * gpu.l1.line, tag_sets=gpu.l1.sets))
+    return gpu.replace(l1=replace(gpu.l1, **shared_data(gpu.l1, random)))
+
+
+def shared_data(l1, random):
+    """Return fields of an L1 with which its ways are tags alone, and at most as many lines have data."""
+    pools = int(random.choice([each for each in (1, 2, 4) if each <= l1.sets]))
+    return {
+        "size": pools * int(random.integers(1, l1.lines // pools + 1)) * l1.line,
+        "tag_sets": l1.sets,
+        "reserved": 0,
+        "pools": pools,
+        "protected": int(random.integers(l1.ways + 1)),
+    }
 
 
 def random_sectored_gpu(random, line=128, **parts):
@@ -145,7 +156,7 @@ def changed(gpu, **parts):
         if "sets" in changes:
             changes = dict(changes)
             changes["size"] = changes.pop("sets") * changes.get("ways", old.ways) * gpu.l1.line
-            changes["tag_sets"] = 0
+            changes |= {"tag_sets": 0, "reserved": 0, "pools": 1, "protected": 0}
         gpu = gpu.replace(**{name: replace(old, **changes)})
     return gpu
 

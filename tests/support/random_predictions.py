@@ -119,12 +119,14 @@ def geometries(draw: st.DrawFn, ways: int, sets: int) -> dict[str, int]:
     tags = ways * sets
     if draw(st.integers(0, 2)):
         return {"size": tags * LINE, "ways": ways}
-    reserved = draw(st.integers(0, 2))
+    reserved, pools = draw(st.integers(0, 2)), draw(st.sampled_from([each for each in (1, 2, 4) if each <= sets]))
     return {
-        "size": (draw(st.integers(1, tags + 1)) + reserved) * LINE,
+        "size": (pools * draw(st.integers(1, tags // pools + 1)) + reserved) * LINE,
         "ways": ways,
         "tag_sets": sets,
         "reserved": reserved * LINE,
+        "pools": pools,
+        "protected": draw(st.integers(0, ways)),
     }
 
 

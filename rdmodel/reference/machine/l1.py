@@ -13,7 +13,7 @@ from rdmodel.gpu.config import CacheConfig
 from rdmodel.reference.machine.instruction import MachineInstruction, Owner
 from rdmodel.reference.machine.messages import Message, Transaction, aligned_piece
 from rdmodel.reference.machine.record import Counters
-from rdmodel.reference.machine.ways import IsProtected, Way, Ways
+from rdmodel.reference.machine.ways import IsProtected, Way, Ways, leaving_order
 from rdmodel.trace import Op
 
 L1Outcome = Literal["hit", "pending", "miss", "write", "bypassed"]
@@ -83,7 +83,9 @@ class L1:
         self.is_protected: IsProtected = lambda way: False
         self.choose: Choose | None = None
         self.on_evict: list[Callable[[Way], None]] = []
-        self.ways = Ways(cache.sets, cache.ways, cache.pool, self.set_of if cache.pool else None)
+        self.ways = Ways(
+            cache.sets, cache.ways, cache.pool, self.set_of if cache.pool else None, cache.pools, cache.protected
+        )
         self._cache = cache
         self._counts = counts
         self._packet = packet
@@ -120,9 +122,9 @@ class L1:
         return self.victim_of_load(line) or (self.victim(line) if must else None)
 
     def candidates(self, line: int) -> list[Way]:
-        """Return the ways of the set of `line` with valid lines, the least recently used first."""
+        """Return the ways of the set of `line` with valid lines, the first to leave first."""
         ways = [way for way in self.ways.of_set(self.set_of(line)) if way.state == "valid" and not way.ghost]
-        return sorted(ways, key=lambda way: way.last_use)
+        return sorted(ways, key=leaving_order)
 
     def is_in_flight(self, line: int) -> bool:
         """Return whether something of `line` is in flight."""

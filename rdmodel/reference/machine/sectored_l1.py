@@ -105,7 +105,7 @@ class SectoredL1(L1):
         """Serve a transaction of a load, which may find some sectors, wait for some and miss others."""
         line, asked = transaction.line, transaction.sectors
         way = self.find(line)
-        absent = self.is_absent(line)
+        absent, again = self.is_absent(line), way is not None
         if absent and not transaction.allocating:
             return self.bypass(transaction)
         pending = asked & self._pending(line)
@@ -127,7 +127,8 @@ class SectoredL1(L1):
             self._request(line, missing, transaction)
         if way is not None:
             way.state = "reserved" if self._reserves and self._pending(line) else "valid"
-            self.ways.touch(way)
+            if again:
+                self.ways.touch(way)
         self._remember(line, asked)
         self._returns = Returns(len(merged) + (missing != 0), (found | pending) != 0, missing)
         return "miss" if missing else "pending" if pending else "hit"
@@ -141,7 +142,9 @@ class SectoredL1(L1):
         way = self.find(line)
         pending = self._pending(line)
         present = pending | (way.sectors | way.written if way is not None else 0)
-        if way is None and self._cache.stores == "through":
+        if way is not None:
+            self.ways.touch(way)
+        elif self._cache.stores == "through":
             way = self._place_stored(line, owner)
         if way is not None:
             if way.ghost:
@@ -149,7 +152,6 @@ class SectoredL1(L1):
                 self._histories[line] = LineHistory(None)
             way.written |= sectors
             way.sectors |= full & ~pending
-            self.ways.touch(way)
         self.miss_queue.append(Message(line, write=True, sectors=sectors, full=full, block=owner.block))
         self.unacknowledged[owner.block] += 1
         self._counts["writes"] += 1

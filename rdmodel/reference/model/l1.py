@@ -16,7 +16,7 @@ from rdmodel.model.options import Options
 from rdmodel.reference.model.blocks import LineRequest, resolved_latencies
 from rdmodel.reference.model.record import Counts, Effect, L2Request, Ledger, Log, Moment, Try, TryOutcome
 from rdmodel.reference.model.stack import SectoredShadow, Stacks
-from rdmodel.reference.turns import sets_in_turn
+from rdmodel.reference.turns import Turns
 
 
 @dataclass(slots=True, eq=False)
@@ -35,16 +35,20 @@ class _Mshr:
 
 @dataclass(slots=True, eq=False)
 class _Way:
-    """Sectors of a line in a way: those whose data is `valid`, and those `written` in place but not fetched."""
+    """Sectors of a line in a way: those whose data is `valid`, and those `written` in place but not fetched.
+
+    `protected`: the line was used again, and is one of those that leave last.
+    """
 
     valid: int = 0
     written: int = 0
+    protected: bool = False
 
 
 class L1:
     """The L1 of the reference `hardware` model: sets of ways with LRU replacement, MSHRs and the fills in flight.
 
-    Each way has data of its own, or the lines of all sets share a pool of data (`CacheConfig.tag_sets`). `ledger` has
+    Each way has data of its own, or the lines of many sets share data (`CacheConfig.tag_sets`). `ledger` has
     the counters of the SM, and `requests` all that left it. `order` is the next issue number, which all transactions
     and non-memory instructions of the SM share. The L1 of the reference machine is in `rdmodel.reference.machine.l1`.
     """
@@ -61,8 +65,8 @@ class L1:
         self._log = log
         self._stacks = Stacks(cache)
         self._shadow = SectoredShadow(cache.lines)
-        self._ways: defaultdict[int, dict[int, _Way]] = defaultdict(dict)  # by set and line, the least recent first
-        self._placed = 0  # lines that have been given a way
+        self._ways: defaultdict[int, dict[int, _Way]] = defaultdict(dict)  # by set and line, the first to leave first
+        self._turns = Turns(cache.sets, cache.pools)
         self._mshrs: list[_Mshr] = []
         self._missed: set[int] = set()  # lines
 
@@ -101,6 +105,7 @@ class L1:
         distance = self._stacks.distance(line)
         used = len(self._mshrs)
         there = self._is_there(line)
+        again = line in self._ways_of(line)
         pending = asked & self._in_flight(line)
         missing = asked & ~pending & ~self._valid(line)
         if self._stalls(warp, line, asked):
@@ -127,7 +132,8 @@ class L1:
             heappush(self.fills, (Moment(mshr.time, order), mshr))
         self._count(line, there, asked, pending, missing)
         self.counts.add_distance(distance)
-        self._make_recent(line)
+        if again:
+            self._use_again(line)
         self._stacks.touch(line)
         time = max(times)
         self._write_log(Try(now, warp, line, distance, outcome, used, len(self._mshrs), time - now, time))
@@ -149,12 +155,13 @@ class L1:
         self.counts.store_sectors += asked.bit_count()
         written = ways[line].written if line in ways else 0
         self.counts.store_hits += (asked & (self._valid(line) | self._in_flight(line) | written)).bit_count()
-        if self._options.stores == "through" and not self._is_there(line) and self._has_way(line):
+        if line in ways:
+            self._use_again(line)
+        elif self._options.stores == "through" and not self._is_there(line) and self._has_way(line):
             self._take_way(line)
         if line in ways:
             ways[line].written |= asked
             ways[line].valid |= transaction.full & ~self._in_flight(line)
-            self._make_recent(line)
         self.requests.append(L2Request(now, line, write=True, sectors=asked, full=transaction.full))
 
     # Sectors and ways.
@@ -178,10 +185,28 @@ class L1:
         """Return whether a line has a way or, with ``full_set="bypass"``, is in flight without one."""
         return line in self._ways_of(line) or self._in_flight(line) != 0
 
-    def _make_recent(self, line: int) -> None:
+    def _use_again(self, line: int) -> None:
+        """Let a line that has a way leave last of its set.
+
+        If lines are protected, and there is one too many, the one that was used least recently leaves before the
+        others, but after those that are not protected.
+        """
         ways = self._ways_of(line)
-        if line in ways:
-            ways[line] = ways.pop(line)
+        way = ways.pop(line)
+        ways[line] = way
+        way.protected = self._cache.protected > 0
+        protected = [resident for resident in ways if ways[resident].protected]
+        if len(protected) > self._cache.protected:
+            ways[protected[0]].protected = False
+
+    def _enter(self, line: int) -> None:
+        """Give an absent line an empty way: it leaves after all others that are not protected."""
+        ways = self._ways_of(line)
+        protected = {resident: way for resident, way in ways.items() if way.protected}
+        for resident in protected:
+            del ways[resident]
+        ways[line] = _Way()
+        ways.update(protected)
 
     def _has_way(self, line: int) -> bool:
         """Return whether an absent line can have a way: an empty one, or that of a line that is not in flight."""
@@ -189,20 +214,20 @@ class L1:
 
     def _has_room(self, line: int) -> bool:
         """Return whether the set of a line has an empty way, and there are data for it."""
-        pool = self._cache.pool
-        free = not pool or sum(map(len, self._ways.values())) < pool
-        return len(self._ways_of(line)) < self._cache.ways and free
+        cache = self._cache
+        used = sum(len(self._ways[number]) for number in self._turns.part_of(self._stacks.set_of(line)))
+        return len(self._ways_of(line)) < cache.ways and (not cache.pool or used < cache.pool // cache.pools)
 
     def _victim(self, line: int) -> int | None:
         """Return the line that has to leave for an absent one if there is no room; None if all are in flight.
 
-        It is the least recently used line that is not in flight, of the set of the absent one if all its ways are
-        taken. Otherwise only data are wanted, and it is that of the first set in turn that has one.
+        It is the first to leave that is not in flight, of the set of the absent one if all its ways are taken.
+        Otherwise only data are wanted, and it is that of the first set in turn that has one.
         """
         own = self._ways_of(line)
         if len(own) == self._cache.ways:
             return self._oldest(own)
-        found = (self._oldest(self._ways[number]) for number in sets_in_turn(self._placed, self._cache.sets))
+        found = (self._oldest(self._ways[number]) for number in self._turns.order(self._stacks.set_of(line)))
         return next((resident for resident in found if resident is not None), None)
 
     def _oldest(self, ways: dict[int, _Way]) -> int | None:
@@ -213,9 +238,10 @@ class L1:
         if not self._has_room(line):
             victim = self._victim(line)
             assert victim is not None
+            if len(self._ways_of(line)) < self._cache.ways:
+                self._turns.give(self._stacks.set_of(victim))
             del self._ways_of(victim)[victim]
-        self._ways_of(line)[line] = _Way()
-        self._placed += 1
+        self._enter(line)
 
     def _allocate(self, line: int) -> None:
         """Give `line` a way, or none if it cannot have one (a bypass)."""

@@ -13,15 +13,14 @@ from rdmodel import presets, simulate
 from tests.support.engine_checks import PLENTY, SEEDS, check
 from tests.support.examples import examples
 from tests.support.machine_programs import load, logged, machine, one_warp
-from tests.support.random_machines import random_blocks, random_gpu, random_policies, random_sectored_gpu
+from tests.support.random_machines import random_blocks, random_gpu, random_policies, random_sectored_gpu, shared_data
 
 
 def pooled(gpu, random):
-    """Return a machine whose L1 has data for fewer lines than it has tags, if it can."""
+    """Return a machine whose L1 has data for no more lines than it has tags."""
     l1 = gpu.l1
-    tags = l1.sets * l1.ways
-    lines = int(random.integers(1, max(2, tags)))
-    return gpu.replace(l1=dataclasses.replace(l1, size=lines * l1.line, tag_sets=l1.sets, reserved=0))
+    own = dataclasses.replace(l1, size=l1.sets * l1.ways * l1.line, tag_sets=0, reserved=0, pools=1, protected=0)
+    return gpu.replace(l1=dataclasses.replace(own, **shared_data(own, random)))
 
 
 @pytest.mark.parametrize("draw", [random_gpu, random_sectored_gpu])
@@ -44,9 +43,9 @@ def test_both_machines_choose_the_same_lines_under_policies(draw, seed):
 # ---- scenarios
 
 
-def shared(lines, sets=4, ways=2):
+def shared(lines, sets=4, ways=2, **fields):
     gpu = machine(sets=sets, ways=ways)
-    return gpu.replace(l1=dataclasses.replace(gpu.l1, size=128 * lines, tag_sets=sets))
+    return gpu.replace(l1=dataclasses.replace(gpu.l1, size=128 * lines, tag_sets=sets, **fields))
 
 
 def misses(gpu, *lines):
@@ -56,8 +55,20 @@ def misses(gpu, *lines):
 
 
 def test_without_data_a_line_of_the_set_whose_turn_it_is_leaves():
-    # Two lines have got data before line 2 does: it is the turn of set 1, 10 in reverse.
-    assert misses(shared(2), 0, 1, 2, 0, 1) == [0, 1, 2, 1]
+    # It is the turn of set 0, and then of set 1.
+    assert misses(shared(2), 0, 1, 2, 1, 0) == [0, 1, 2, 0]
+    assert misses(shared(2), 0, 1, 2, 1, 0, 1) == [0, 1, 2, 0, 1]
+
+
+def test_a_line_that_was_used_again_outlives_a_newer_one():
+    # Lines 0, 4, 8 and 12 are in set 0.
+    assert misses(shared(4, ways=3), 0, 0, 4, 8, 12, 0) == [0, 4, 8, 12, 0]
+    assert misses(shared(4, ways=3, protected=1), 0, 0, 4, 8, 12, 0) == [0, 4, 8, 12]
+
+
+def test_sets_of_another_part_give_no_data():
+    # Sets 0 and 1 share two lines, and so do sets 2 and 3.
+    assert misses(shared(4, pools=2), 2, 3, 0, 1, 4, 2, 3, 1, 0) == [2, 3, 0, 1, 4, 0]
 
 
 def test_a_full_set_replaces_its_own_oldest_line_although_there_are_data():
