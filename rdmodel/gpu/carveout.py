@@ -14,15 +14,21 @@ from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.gpu.shared_memory import block_shared_memory
 from rdmodel.trace import Launch
 
+SHARED_FACTOR = 2
+"""How many times the memory of its resident blocks "auto" gives to a launch with shared memory."""
+
+LARGEST_DOUBLED_BLOCK = 1023
+"""Threads of the largest block whose shared memory is given more than once."""
+
 
 def choose_carveout(launch: Launch, gpu: GPU) -> int:
     """Return the bytes of shared memory that an SM has while it runs a launch.
 
-    `gpu.l1.carveout` selects them. "auto": the choice of drivers since about 2023 (`auto_choice`). "fit": the smallest
+    `gpu.l1.carveout` selects them. "auto": the choice of drivers since about 2023 (`_auto_choice`). "fit": the smallest
     choice that holds the resident blocks, which earlier drivers took. "max-l1": the smallest that holds one block.
-    "max-shared": the largest. A number: this choice. The rules "auto" and "fit" were inferred from profiles
-    (docs/gpus.md). If the L1 has memory of its own, they are `gpu.shared_memory`. Raises `LaunchError` if a block
-    cannot be resident.
+    "max-shared": the largest. A number: this choice. The rule "auto" was measured on an H100, "fit" inferred from
+    profiles (docs/gpus.md). If the L1 has memory of its own, they are `gpu.shared_memory`. Raises `LaunchError` if a
+    block cannot be resident.
     """
     l1 = gpu.l1
     blocks = compute_occupancy(launch, gpu).blocks
@@ -32,18 +38,26 @@ def choose_carveout(launch: Launch, gpu: GPU) -> int:
         return l1.carveout
     if l1.carveout == "max-shared":
         return l1.carveouts[-1]
-    need = blocks * block_shared_memory(launch, gpu)
-    return auto_choice(need, l1.carveouts) if l1.carveout == "auto" else smallest_choice(need, l1.carveouts)
+    if l1.carveout == "auto":
+        return _auto_choice(launch, gpu, blocks)
+    return smallest_choice(blocks * block_shared_memory(launch, gpu), l1.carveouts)
 
 
-def auto_choice(need: int, choices: Sequence[int]) -> int:
-    """Return the choice of the driver for resident blocks that take `need` bytes.
+def _auto_choice(launch: Launch, gpu: GPU, blocks: int) -> int:
+    """Return the choice of the driver for a launch of which so many blocks are resident.
 
-    It is the smallest that has twice these bytes. The largest is taken only if no other one holds the blocks: an RTX
-    4090 gives one block of 49 KB a carve-out of 64 KB, not of 100 KB.
+    It is meant for a multiple of these blocks, but for no more of them than an SM can have, and it is more than half of
+    the memory only if nothing less holds the resident blocks.
     """
-    double = smallest_choice(2 * need, choices) if 2 * need <= choices[-1] else choices[-1]
-    return double if double < choices[-1] else smallest_choice(need, choices)
+    choices, block = gpu.l1.carveouts, block_shared_memory(launch, gpu)
+    fit = smallest_choice(blocks * block, choices)
+    if not launch.shared_memory:
+        factor = gpu.l1.bare_factor
+    else:
+        factor = SHARED_FACTOR if launch.block_threads <= LARGEST_DOUBLED_BLOCK else 1
+    wanted = min(factor * blocks, gpu.max_blocks) * block
+    most = smallest_choice(min(gpu.l1.unified // 2, choices[-1]), choices)
+    return max(fit, smallest_choice(min(wanted, most), choices))
 
 
 def smallest_choice(need: int, choices: Sequence[int]) -> int:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rdmodel import presets
 from rdmodel.errors import ConfigError, LaunchError
 from rdmodel.gpu.carveout import choose_carveout, fit_to_launch
 from rdmodel.gpu.config import GPU, CacheConfig
@@ -66,10 +70,12 @@ def test_the_rules_choose_what_profiles_show(gpu, run, rule, blocks, kilobytes):
     ("gpu", "run", "carveout", "size"),
     [
         (VOLTA, launch(1024), 0, 128),  # nothing is reserved before compute capability 8.0
-        (VOLTA, launch(1024, 8 * KB), 32, 96),
+        (VOLTA, launch(512, 8 * KB), 64, 64),  # twice the memory of four blocks
+        (VOLTA, launch(1024, 8 * KB), 16, 112),  # blocks of 1,024 threads get it once
         (VOLTA, launch(64, 3 * KB), 96, 32),  # 32 blocks of 3 KB need all
         (GA100, launch(1024), 8, 184),
-        (GA100, launch(1024, 8 * KB), 64, 128),
+        (GA100, launch(1024, 8 * KB), 32, 160),
+        (GA100, launch(32), 32, 160),  # twice the memory of 32 blocks would be that of more than an SM can have
         (GA100, launch(256, 163 * KB), 164, 28),
         (GA102, launch(1024), 8, 120),
         (HOPPER, launch(256), 16, 240),
@@ -145,9 +151,20 @@ def test_a_choice_holds_the_blocks_that_the_largest_one_holds(warps, shared, reg
     smaller = [choice for choice in GA100.l1.carveouts if choice < fit]
     assert fit >= need
     assert all(choice < need for choice in smaller)
-    assert fit <= auto
-    assert auto == fit or 2 * need <= auto
+    assert fit <= auto <= max(fit, next((choice for choice in GA100.l1.carveouts if choice >= 2 * need), 164 * KB))
+    assert auto == fit or auto <= 100 * KB, "only what the blocks need takes more than half of the memory"
     assert compute_occupancy(run, fit_to_launch(GA100, run)).blocks == blocks
+
+
+def test_the_rule_is_that_of_launches_on_an_h100():
+    gpu = presets.gpu("h100-sxm")
+    with (Path(__file__).parents[3] / "validation/h100/carveouts.csv").open(newline="") as file:
+        rows = [tuple(map(int, row.values())) for row in csv.DictReader(file)]
+    wrong = [
+        (threads, shared) for threads, shared, choice in rows if choose_carveout(launch(threads, shared), gpu) != choice
+    ]
+    assert len(rows) == 108
+    assert wrong == [(448, 0)]
 
 
 def test_registers_are_given_to_groups_of_warps():
