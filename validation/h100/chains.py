@@ -13,6 +13,10 @@ has hit. `docs/gpus.md` says what the rows show. They have an experiment, its ca
 * ``victim``, an order in which the L1 was filled: the line that one more line has evicted, and its number in its set
   in the order of use.
 * ``pass``, KiB of shared memory: loads of so many consecutive lines, again and again; the misses of each time.
+* ``turn``, KiB of shared memory: loads of one line more than fit, again and again; the lines that missed since the
+  second time, each of which the miss before had evicted.
+* ``reuse``, accesses of lines of a set, by their positions: those that are still there. A digit is a load, ``+`` behind
+  it another one that is under way with it, a small letter a load of the next sector, and a capital one a store.
 """
 
 from __future__ import annotations
@@ -29,6 +33,10 @@ from pathlib import Path
 from launcher import Gpu  # type: ignore[import-not-found]  # beside this file
 
 LINE_WORDS = 32
+SECTOR_WORDS = 8
+BOTH, STORE = 1 << 31, 1 << 30
+"""Bits of an entry: a second load with it, or a store in place of the load (`chains.cu`)."""
+
 DATA_BYTES = 1 << 31
 RESULT_BYTES = 1 << 20
 MOST_CYCLES = 100
@@ -42,8 +50,12 @@ OWN_BYTES = 1024 + 128
 
 UNIFIED_KIB, MOST_SHARED_KIB, RESERVED_KIB = 256, 228, 7
 
-MASKS = (0x24F601, 0x610C02, 0x3F8804, 0x2DB408, 0x92AE10, 0xB96A20, 0x91DA40, 0xDFC080, 0x2AD900)
-"""The bits of a line number whose parity is a bit of its set, as ``rivals`` and ``set`` have shown."""
+MASKS = (13275524, 9877320, 2926904, 14605744, 6532808, 13231572, 5118656, 15694517, 5615471)
+"""The bits of a line number whose parity is a bit of its set.
+
+``rivals`` and ``set`` show which lines share a set, and ``turn`` the order of the sets: the last two bits are those of
+the pool, in whose sets the first seven count.
+"""
 
 WAYS = 4
 Row = tuple[str, object, object, str]
@@ -63,8 +75,12 @@ class Chains:
 
     def misses(self, lines: Sequence[int], shared_kib: int = 32) -> list[int]:
         """Load lines one after the other, with a carve-out; return the positions of those that missed."""
-        count = len(lines)
-        words = array.array("I", (line * LINE_WORDS for line in lines))
+        return self.late([line * LINE_WORDS for line in lines], shared_kib)
+
+    def late(self, entries: Sequence[int], shared_kib: int = 32) -> list[int]:
+        """Access words one after the other (`chains.cu`); return the positions of those that took long."""
+        count = len(entries)
+        words = array.array("I", entries)
         self._gpu.write(self._order, words.tobytes())
         values = [ctypes.c_uint64(each) for each in (self._data, self._order, self._cycles)]
         number = ctypes.c_int(count)
@@ -198,12 +214,51 @@ def measure_passes(chains: Chains) -> Iterator[Row]:
             )
 
 
+def measure_turns(chains: Chains) -> Iterator[Row]:
+    """Load one line more than fit, so that one line is always missing."""
+    for shared_kib in (32, 132):
+        count = capacity(shared_kib) + 1
+        times = asked_bytes(shared_kib) // (4 * count)
+        for _ in range(6):
+            found = chains.misses([*range(count)] * times, shared_kib)
+            yield "turn", shared_kib, count, " ".join(str(at % count) for at in found if at >= count)
+
+
+REUSES = (
+    *("01234", "001234", "001234567", "0011234", "00112233", "001122334", "0011223345", "00112233456"),
+    *("0011223456789", "00112345566", "0011223345567", "0123012345", "012301234567"),
+    *("0+1234", "0+1+234", "0a1234", "0A1234", "A01234", "AA1234", "A1234", "ABCDE", "AABCDEF"),
+)
+
+
+def measure_reuse(chains: Chains) -> Iterator[Row]:
+    """Use some lines of a set again, before others need their ways."""
+    for number in (0, 300):
+        words = [line * LINE_WORDS for line in lines_of(number, 10)]
+        for order in REUSES:
+            before: list[int] = []
+            for access in order:
+                if access == "+":
+                    before[-1] |= BOTH
+                elif access.isdigit():
+                    before.append(words[int(access)])
+                else:
+                    word = words[ord(access.lower()) - ord("a")]
+                    before.append(word | STORE if access.isupper() else word + SECTOR_WORDS)
+            used = sorted({entry & ~(BOTH | STORE) & -LINE_WORDS for entry in before}, key=words.index)
+            left = [words.index(word) for word in used if chains.late([*before, word])[-1:] != [len(before)]]
+            yield "reuse", order, number, " ".join(map(str, left))
+
+
 def main(module: Path) -> None:
     """Make all experiments."""
     chains = Chains(module)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(("experiment", "case", "number", "result"))
-    measures = (measure_capacity, measure_strides, measure_sets, measure_age, measure_victims, measure_passes)
+    measures = (
+        *(measure_capacity, measure_strides, measure_sets, measure_age, measure_victims, measure_passes),
+        *(measure_turns, measure_reuse),
+    )
     for measure in measures:
         writer.writerows(measure(chains))
     writer.writerows(measure_rivals(chains, 24))
