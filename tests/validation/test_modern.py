@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
 import pytest
 
-from rdmodel.policies import Linear
 from validation.common import records
 from validation.modern import __main__ as command
-from validation.modern import capacity, replacement, report, simulated
-from validation.modern.cases import CASES, Point, read_counters, read_points
-from validation.modern.study import Score, machine, mean_error, score_point
+from validation.modern import chases, report, simulated
+from validation.modern.cases import CASES, read_counters, read_points
+from validation.modern.study import Score, mean_error, score_point
 
 QUICK = (
     "stores",
@@ -45,9 +43,23 @@ def test_predictions_are_as_recorded():
     assert found == [score for score in COUNTERS if score.name in QUICK]
 
 
-@pytest.mark.parametrize("at", [0, 30, 109])
+@pytest.mark.parametrize("at", [0, 30, 109, 130, 175])
 def test_points_of_curves_are_as_recorded(at):
     assert score_point(read_points()[at]) == CURVES[at]
+
+
+def test_a_chase_loads_every_line_once_in_a_round():
+    trace = chases.chase(24, 0)
+    lines = trace.columns.addresses.reshape(chases.ROUNDS, 24)
+    assert (lines == lines[0]).all()
+    assert sorted(lines[0]) == [128 * line for line in range(24)]
+
+
+def test_chases_on_five_gpus_are_right_within_two_points():
+    for gpu in ("v100", "a100-80g", "a40", "l40", "h100-sxm"):
+        scores = [score for score in CURVES if score.name.startswith("chase") and score.gpu == gpu]
+        assert len(scores) > 10
+        assert mean_error(scores) < 2
 
 
 def test_streams_sums_and_transposes_are_exact():
@@ -99,7 +111,7 @@ def test_a_comparison_with_the_simulator_is_as_recorded(kernel):
 
 def test_model_and_simulator_agree_on_average_where_strides_do_not_collide():
     for gpu in simulated.GPUS:
-        assert simulated.mean_error(r for r in SIMULATED if (r.gpu, r.index) == (gpu, "hashed")) <= 3
+        assert simulated.mean_error(r for r in SIMULATED if (r.gpu, r.index) == (gpu, "preset")) <= 3
 
 
 def test_presets_are_selected_with_the_simulator_only(monkeypatch, capsys):
@@ -107,31 +119,3 @@ def test_presets_are_selected_with_the_simulator_only(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         command.main()
     assert "--gpus selects presets of --simulator" in capsys.readouterr().err
-
-
-# ---- other L1s at the knees of the curves
-
-
-@pytest.mark.parametrize(("curve", "kib"), [("again", 108), ("again", 128), ("reverse", 120), ("reverse", 384)])
-def test_scans_replayed_with_lru_miss_as_in_the_model(curve, kib):
-    point = Point(curve, "rtx3070", kib, 0.0)  # its driver reserves 8 KiB, so 960 lines are left
-    model = score_point(point).predicted
-    assert replacement.miss_ratio(point, Linear(), 4, 240, "LRU") == pytest.approx(model, abs=0.3)
-
-
-def test_the_line_whose_bit_is_clear_is_replaced_first():
-    ways = replacement.NotRecent(2)
-    assert [ways.access(line) for line in (1, 2, 3, 2, 1, 3)] == [False, False, False, True, False, False]
-
-
-def test_the_page_has_the_mean_errors_of_every_alternative_on_every_curve():
-    page = report.CAPACITY.read_text()
-    tables = (
-        page.split("## Mean errors of the model")[1].split("## ")[0],
-        page.split("warps in step")[1].split("## ")[0],
-    )
-    texts = [text for text, _, _ in capacity.alternatives(machine("v100"))]
-    assert re.findall(r"^\| (?!\|)(.+?) \| [\d.]+ \|", tables[0], re.M) == texts
-    assert len(re.findall(r"^\| .*(?:LRU|used|random) \|", tables[1], re.M)) == 3 * len(
-        [*replacement.organisations(1024)]
-    )

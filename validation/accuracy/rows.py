@@ -70,12 +70,13 @@ SUITES = {
 OWN_SUITE = "tracegen.cuda"
 """Suite of the kernels that are part of this project."""
 
-FITTED = {
+FITTED: dict[tuple[str, str, tuple[str, ...] | None], str] = {
     (study.GPU, L1_MISS_RATE, None): "latency",
     (other_gpus.GPU, L1_MISS_RATE, ("matMul_gpu_sharedmem_uncoalesced",)): "l1.tags_per_step",
     ("rtx2080ti", "DRAM writes", ("potential",)): "l2.dirty_ways",
     (COUNTED_GPU, "DRAM writes", ("fastWalshTransform", "mergeSort", "quasirandomGenerator", "sgemm", "srad",
                                   "cudaTensorCoreGemm")): "l2.dirty_ways",
+    **{(gpu, L1_MISS_RATE, ("chase",)): "l1.tag_sets" for gpu in ("v100", "a100-80g", "a40", "l40")},
 }  # fmt: skip
 """Parameters of presets that were chosen on rows, by GPU, metric and kernels (None: all)."""
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 
 from validation.common import records
-from validation.modern import capacity, report, simulated
+from validation.modern import report, simulated
 from validation.modern.cases import CASES, Counter, read_counters, read_points
 from validation.modern.study import Score, score_case, score_point
 
@@ -17,7 +17,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--kernels", nargs="+", metavar="KERNEL", choices=[*CASES], help="only these kernels, no curves"
     )
-    parser.add_argument("--capacity", action="store_true", help="try other L1s at the knees of the curves (minutes)")
     parser.add_argument("--simulator", action="store_true", help="compare the model with the simulator (minutes)")
     parser.add_argument(
         "--gpus", nargs="+", metavar="GPU", choices=simulated.GPUS, help="with --simulator: only these presets"
@@ -58,13 +57,6 @@ def main() -> None:
     options = parse()
     if options.simulator:
         compare_simulator(options)
-        return
-    if options.capacity:
-        tables = capacity.predicted(), capacity.replaced()
-        if options.record:
-            report.write_capacity(*tables)
-        else:
-            print(report.capacity_page(*tables), end="")
         return
     curves = [] if options.kernels else [score_point(point) for point in read_points()]
     counters = score_kernels(options.kernels or CASES)

@@ -24,7 +24,7 @@ class Point:
 
     curve: str
     gpu: str
-    kib: int
+    kib: float
     measured: float
 
 
@@ -53,7 +53,7 @@ class Case:
 
 def read_points() -> list[Point]:
     """Return all points of all curves, in the order of the file."""
-    return [Point(r["curve"], r["gpu"], int(r["kib"]), float(r["measured"])) for r in _rows("curves.csv")]
+    return [Point(r["curve"], r["gpu"], float(r["kib"]), float(r["measured"])) for r in _rows("curves.csv")]
 
 
 def read_counters() -> list[Counter]:

@@ -7,13 +7,12 @@ from pathlib import Path
 from statistics import fmean
 
 from validation.common import records
-from validation.modern.capacity import Table
+from validation.modern import chases
 from validation.modern.study import ROUNDS, RUNS, Score, mean_error
 
 FOLDER = Path(__file__).parent
 PREDICTED = FOLDER / "predicted.csv"
 RESULTS = FOLDER / "RESULTS.md"
-CAPACITY = FOLDER / "RESULTS-capacity.md"
 
 SHORT_NAMES = {
     "l1tex__t_requests_pipe_lsu_mem_global_op_": "L1 requests, ",
@@ -33,7 +32,7 @@ SHORT_NAMES = {
 FLAT = 0.5
 """Points by which measured and predicted ratio differ at most, both near 0 or near 100, in rows that are left out."""
 
-L1_CURVES = ("rounds", "again", "reverse")
+L1_CURVES = ("rounds", "again", "reverse", "chase")
 """Curves that depend on the capacity of the L1."""
 
 STORING = (
@@ -117,8 +116,11 @@ def pages(curves: Sequence[Score], counters: Sequence[Score]) -> str:
         f"## Miss-ratio curves\n\n"
         f"`rounds`: each SM has one block of eight warps, which reads the same data again and again; {ROUNDS} rounds\n"
         "are modelled, and the first is not counted. `again` and `reverse`: one thread reads an element of every\n"
-        "line twice, in the same or in reverse order; the rates include the first reads. `runs`: the blocks of a\n"
-        "grid read all data again and again, 256 KiB each; sectors read from the DRAM per sector read from the L2, in\n"
+        "line twice, in the same or in reverse order; the rates include the first reads. `chase`: one thread loads\n"
+        f"lines in a random circle, {chases.ROUNDS} times, of which the first is not counted; the median of\n"
+        f"{chases.ORDERS} circles. Its measured ratios are those of latencies: 0 is that of a hit, and 100 % that of\n"
+        "data that are larger than any L1. `runs`: the blocks of a grid read all data again and again, 256 KiB each;\n"
+        "sectors read from the DRAM per sector read from the L2, in "
         f"the last of {RUNS[-1]} modelled readings. Sizes at which both ratios are 0 or 100 % are left out of the\n"
         "table, but not of the means. Errors are in points.\n\n"
         f"{curve_table(curves)}\n"
@@ -133,53 +135,8 @@ def write(curves: Sequence[Score], counters: Sequence[Score]) -> None:
     RESULTS.write_text(
         "# GPUs from Pascal to Ampere: measured and predicted counters\n\n"
         "Written by `python -m validation.modern --record`. No parameter of the model was chosen on these numbers,\n"
-        "except `l2.dirty_ways` on DRAM writes of the GV100 and of the RTX 2080 Ti.\n"
+        "except `l2.dirty_ways` on DRAM writes of the GV100 and of the RTX 2080 Ti, and numbers of sets and tags of\n"
+        "the L1 on the curves `chase`.\n"
         f"The presets are used as they are; their L1 serves all loads, as in the measured programs.\n\n"
         f"{pages(curves, counters)}"
-    )
-
-
-def capacity_page(predicted: Sequence[Table], replaced: Sequence[Table]) -> str:
-    """Return the alternatives in Markdown: mean errors of all curves, then miss ratios by size."""
-    return "\n".join(
-        [
-            "## Mean errors of the model\n",
-            mean_errors(predicted),
-            "## Mean errors with other replacement, warps in step\n",
-            mean_errors(replaced),
-            "## Miss ratios of the model\n",
-            *map(ratio_table, predicted),
-        ]
-    )
-
-
-def mean_errors(tables: Sequence[Table]) -> str:
-    """Return the mean errors of all alternatives over all sizes of each curve."""
-    lines = ["| | " + " | ".join(table.name for table in tables) + " |", "|---|" + "---:|" * len(tables)]
-    for text in tables[0].found:
-        errors = " | ".join(f"{table.mean_error(text):.1f}" for table in tables)
-        lines += [f"| {text} | {errors} |"]
-    return "\n".join(lines) + "\n"
-
-
-def ratio_table(table: Table) -> str:
-    """Return the miss ratios of all alternatives by size, and their mean errors at these sizes."""
-    lines = [f"| {table.name} | " + " | ".join(f"{size} KiB" for size in table.sizes) + " | mean error |"]
-    lines += ["|---|" + "---:|" * (len(table.sizes) + 1), _ratios("measured", table.measured) + " |"]
-    lines += [f"{_ratios(text, found)} {table.knee_error(text):.1f} |" for text, found in table.found.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _ratios(text: str, ratios: Sequence[float]) -> str:
-    return f"| {text} | " + " | ".join(f"{ratio:.1f}" for ratio in ratios) + " |"
-
-
-def write_capacity(predicted: Sequence[Table], replaced: Sequence[Table]) -> None:
-    """Write the committed page of the alternatives."""
-    CAPACITY.write_text(
-        "# Other L1s at the knees of the curves\n\n"
-        "Written by `python -m validation.modern --capacity --record`. Miss ratios are in percent, at sizes near the\n"
-        "capacity; errors are in points. Mean errors are those of all sizes of a curve. Latencies under load are\n"
-        "those that `rdmodel calibrate` stores in the preset. `all SMs at one slice`: the spread of latencies is that\n"
-        f"of SMs that request the same line of the L2 at once.\n\n{capacity_page(predicted, replaced)}"
     )

@@ -1,4 +1,4 @@
-"""Compare the model with the simulator on GPUs since Volta, with the set index of the presets and with a hashed one."""
+"""Compare the model with the simulator on GPUs since Volta, as the presets are and with a linear set index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rdmodel.comparison.compare import compare
 from rdmodel.gpu.config import GPU, LatencyConfig
 from rdmodel.gpu.latency import unloaded_latency
 from rdmodel.model.machine_options import LATENCY_SIGMA_STEPS, matching_options
-from rdmodel.policies import Linear, Pric
+from rdmodel.policies import Linear
 from tracegen.kernel_library.suites import SUITES
 from validation.common import records
 
@@ -37,8 +37,8 @@ SMALLER: Mapping[str, Mapping[str, int]] = {
 KERNELS: Mapping[str, Mapping[str, Any]] = {**SUITES["polybench"], **SMALLER}
 """Sizes of the kernels by name."""
 
-INDICES = ("linear", "hashed")
-"""Set indices of both sides: the low bits of the line, and a hash of all its bits (`pric`)."""
+INDICES = ("preset", "linear")
+"""Set indices of both sides: that of the preset, and the low bits of the line where the preset has another one."""
 
 LATENCIES = ("own", "idle", "preset", "loaded")
 """Latencies of the model; the rows of the page have the errors with the first.
@@ -81,15 +81,19 @@ class Row:
 
 
 def machine(name: str, index: str) -> GPU:
-    """Return a preset with a linear or a hashed set index of its L1."""
+    """Return a preset with its own or a linear set index of its L1."""
     gpu = presets.gpu(name)
-    return gpu.replace(l1=replace(gpu.l1, index=Pric() if index == "hashed" else Linear()))
+    return gpu if index == "preset" else gpu.replace(l1=replace(gpu.l1, index=Linear()))
 
 
 def tasks(gpus: Sequence[str], kernels: Iterable[str]) -> list[tuple[str, str, str]]:
     """Return the (GPU, index, kernel) of all runs, in the order of the record."""
     chosen = [*kernels]
-    return [(gpu, index, kernel) for gpu in gpus for index in INDICES for kernel in chosen]
+    return [(gpu, index, kernel) for gpu in gpus for index in _indices(gpu) for kernel in chosen]
+
+
+def _indices(gpu: str) -> Sequence[str]:
+    return INDICES[:1] if isinstance(presets.gpu(gpu).l1.index, Linear) else INDICES
 
 
 def idle_latency(gpu: GPU) -> LatencyConfig:
@@ -167,7 +171,9 @@ def page(rows: Sequence[Row]) -> str:
 
 def _means(name: str, rows: Sequence[Row]) -> str:
     groups = [[row for row in rows if row.index == index] for index in INDICES]
-    means = " | ".join(f"{mean_error(group, latencies):.2f}" for group in groups for latencies in LATENCIES)
+    means = " | ".join(
+        f"{mean_error(group, latencies):.2f}" if group else "" for group in groups for latencies in LATENCIES
+    )
     return f"| {name} | {means} | {len({row.kernel for row in rows})} |"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel.gpu.cache import ALL_LOADS
 from tracegen import Buffer
-from validation.modern import kernels
+from validation.modern import chases, kernels
 from validation.modern.cases import CASES, Case, Counter, Point
 
 ROUNDS = 300
@@ -61,33 +61,42 @@ def machine(name: str) -> rd.GPU:
 
 def score_point(point: Point, gpu: rd.GPU | None = None, **options: Any) -> Score:
     """Predict the miss ratio of a point of a curve on its GPU, or on a changed one."""
-    predict = {"rounds": _rounds, "runs": _run_reads}.get(point.curve, _scans)
+    predict = {"rounds": _rounds, "runs": _run_reads, "chase": _chases}.get(point.curve, _scans)
     predicted = predict(point, gpu or machine(point.gpu), options)
-    return Score(f"{point.curve} {point.kib} KiB", point.gpu, "miss ratio", point.measured, predicted)
+    return Score(f"{point.curve} {point.kib:g} KiB", point.gpu, "miss ratio", point.measured, predicted)
 
 
 def _rounds(point: Point, gpu: rd.GPU, options: dict[str, Any]) -> float:
     """Return the miss ratio without the first round, whose misses the measured rounds outnumber."""
-    data = Buffer(point.kib << 7, np.float64)
+    data = Buffer(int(point.kib) << 7, np.float64)
     trace = tracegen.trace(kernels.rounds, grid=1, block=256, arrays={"data": data}, repeat=ROUNDS)
     found = rd.predict(trace, gpu, threads=None, histogram=False, **options)
     first = found.misses.compulsory
     return 100 * (found.misses.total - first) / (found.sectors - first)
 
 
+def _chases(point: Point, gpu: rd.GPU, options: dict[str, Any]) -> float:
+    """Return the median miss ratio of chases in several random orders, without their first round."""
+    lines = round(point.kib * 1024 / chases.LINE)
+    ratios = []
+    for order in range(chases.ORDERS):
+        found = rd.predict(chases.chase(lines, order), gpu, threads=None, histogram=False, **options)
+        ratios.append(100 * (found.misses.total - lines) / (found.transactions - lines))
+    return median(ratios)
+
+
 def _scans(point: Point, gpu: rd.GPU, options: dict[str, Any]) -> float:
     kernel = kernels.scan_again if point.curve == "again" else kernels.scan_back
-    arrays = {"data": point.kib << 8, "out": 64}
+    arrays = {"data": int(point.kib) << 8, "out": 64}
     trace = tracegen.trace(kernel, grid=1, block=1, arrays=arrays, stride=32)
-    carveout: dict[str, Any] = {"carveout": "max-l1"} if gpu.l1.unified else {}
-    found = rd.predict(trace, gpu, threads=None, histogram=False, **carveout, **options)
+    found = rd.predict(trace, gpu, threads=None, histogram=False, **options)
     return 100 - found.metrics()["l1tex__t_sector_hit_rate.pct"]
 
 
 def _run_reads(point: Point, gpu: rd.GPU, options: dict[str, Any]) -> float:
     """Return the sectors read from the DRAM per sector read from the L2, at the last reading of all data."""
     options = {"model_sms": "all", "l2": True, **options}
-    before, after = (_predict_runs(point.kib, gpu, times, options).metrics() for times in RUNS)
+    before, after = (_predict_runs(int(point.kib), gpu, times, options).metrics() for times in RUNS)
     read, dram_read = (after[name] - before[name] for name in ("lts__t_sectors_srcunit_tex_op_read.sum", DRAM_READ))
     return 100 * dram_read / read
 

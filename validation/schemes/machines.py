@@ -32,6 +32,9 @@ GREEDY = "sched=gto"
 SLICES = {"gtx480-khairy": 2, "a100-80g": 4, "h100": 4}
 """Slices of the L2 by GPU: at least the share of the modelled SMs, and equally many in each partition."""
 
+EARLIER = ("a100-80g", "h100")
+"""GPUs whose runs were recorded before their presets had pools and protected lines in the L1 (docs/schemes.md)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:

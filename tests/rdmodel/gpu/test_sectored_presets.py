@@ -59,7 +59,7 @@ MEASURED = {
 
 ORIGIN = re.compile(
     r"NVIDIA(,|:| engineer)|CUDA C\+\+ Programming Guide|GPGPU-Sim 4 \(|follows from |logs of Nsight Compute"
-    r"|[A-Za-z0-9-]+/[a-z-]+@[0-9a-f]+, |inferred|fitted to the simulator by: |measured by this project on an H100 SXM"
+    r"|[A-Za-z0-9-]+/[a-z-]+@[0-9a-f]+, |inferred|fitted to the simulator by: |measured by this project on an H[12]00"
 )
 REASON = re.compile(r"inferred(, not (measured|checked at the source))?(:| from | to be as )")
 
@@ -158,9 +158,9 @@ def test_a_preset_is_read_back_as_it_was_written(name, tmp_path):
 @pytest.mark.parametrize("name", PRINTED)
 def test_the_index_functions_suit_the_geometry(name):
     gpu = presets.gpu(name)
-    measured = isinstance(gpu.l1.index, policies.Masks)
-    assert measured == (gpu.architecture == "Hopper")
-    assert measured or gpu.l1.index == policies.Linear()
+    shared = gpu.architecture in ("Volta", "Ampere", "Ada", "Hopper", "Blackwell")
+    assert (gpu.l1.tag_sets > 0) == isinstance(gpu.l1.index, policies.Masks) == shared
+    assert shared or gpu.l1.index == policies.Linear()
     sets = gpu.l2.sets(gpu.l1.line)
     assert sets & (sets - 1) == 0  # the hash of the L2 folds address bits
 
@@ -258,8 +258,8 @@ def test_a_gpu_like_another_is_checked():
 @pytest.mark.parametrize(
     ("name", "threads", "shared", "blocks", "carveout", "size"),
     [
-        ("v100", 256, 0, 8, 0, 128), ("v100", 1024, 8192, 2, 32, 96), ("t4", 256, 1024, 4, 32, 64),
-        ("a100-80g", 256, 0, 8, 16, 176), ("a100-80g", 1024, 8192, 2, 64, 128), ("a100-80g", 256, 32768, 4, 132, 60),
+        ("v100", 256, 0, 8, 0, 128), ("v100", 1024, 8192, 2, 16, 112), ("t4", 256, 1024, 4, 32, 64),
+        ("a100-80g", 256, 0, 8, 16, 176), ("a100-80g", 1024, 8192, 2, 32, 160), ("a100-80g", 256, 32768, 4, 132, 60),
         ("rtx3070", 256, 0, 6, 16, 112), ("rtx4090", 256, 48 << 10, 2, 100, 28), ("h100-sxm", 128, 0, 16, 32, 224),
         ("h100-sxm", 1024, 100 << 10, 2, 228, 28), ("rtx5090", 256, 2048, 6, 64, 64),
     ],

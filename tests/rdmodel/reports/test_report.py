@@ -465,7 +465,7 @@ def test_a_page_shows_the_l1_that_the_shared_memory_of_the_launch_leaves():
     size = one.prediction.config["gpu"]["l1"]["size"]
     assert (launched.l1.size, launched.l1.sets) == (size, report.gpu.l1.sets)
     page = Page(report.to_html())
-    assert page.column("Launch and memory accesses")["L1"] == "128 KB: 192 KB per SM, of which shared memory has 64 KB"
+    assert page.column("Launch and memory accesses")["L1"] == "160 KB: 192 KB per SM, of which shared memory has 32 KB"
     told = " ".join(chain.from_iterable(findings(one, launched).values()))
     rate = f"{100 * one.comparison.simulation.miss_rate:.2f} %"
     assert f"{rate} of the load sectors miss in the L1s" in told
