@@ -203,6 +203,12 @@ def add_tiled_program(parser: Parser) -> None:
         help="shape of the grid in blocks, as expressions of tile sizes and arguments",
     )
     add_option(group, "--shared", metavar="BYTES", help="dynamic shared memory per block, in bytes", default_text="0")
+    add_option(
+        group,
+        "--every",
+        action="store_true",
+        help="estimate the times of all tiles, also of those that the others tell are none of the best",
+    )
     add_compilation(group)
 
 

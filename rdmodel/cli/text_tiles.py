@@ -45,7 +45,8 @@ def format_sizes(tile: Plain) -> dict[str, str]:
 def _tile_row(tile: Plain, objective: str) -> list[str]:
     numbers = [_format_value(tile[name], objective) for name in ("value", "low", "high")]
     tied = tile["tied"] and tile["rank"] > 1
-    note = "rough estimate" if tile["pruned"] else "as good as the best" if tied else ""
+    rough = "not estimated" if _is_expected(tile) else "rough estimate"
+    note = rough if tile["pruned"] else "as good as the best" if tied else ""
     sizes = format_sizes(tile["tile"]).values()
     return [str(tile["rank"]), *sizes, *numbers, _format_miss_rate(tile["miss_rate"]), note]
 
@@ -63,14 +64,21 @@ def _format_count(count: int, more: str = "") -> str:
 def _format_rest(plain: Plain, hidden: int) -> list[str]:
     """Return lines about the tiles that are not in the table."""
     lines = []
-    pruned = sum(tile["pruned"] is not None for tile in plain["tiles"])
+    expected = sum(map(_is_expected, plain["tiles"]))
+    pruned = sum(tile["pruned"] is not None for tile in plain["tiles"]) - expected
     if hidden:
         rough = f"; {pruned} {'was' if pruned == 1 else 'were'} estimated roughly" if pruned else ""
-        lines.append(f"{_format_count(hidden, 'more ')}{rough}")
+        others = f"; {expected} {'was' if expected == 1 else 'were'} not estimated" if expected else ""
+        lines.append(f"{_format_count(hidden, 'more ')}{rough}{others}")
     lines += [f"cannot run: {tile_text(tile['tile'])}: {tile['reason']}" for tile in plain["infeasible"]]
     return ["", *lines] if lines else []
 
 
+def _is_expected(tile: Plain) -> bool:
+    """Return whether other tiles told the value of a tile, which was not estimated."""
+    return tile["pruned"] is not None and tile["transactions"] is None
+
+
 def _format_miss_rate(rate: float | None) -> str:
-    """Return a miss rate in percent; a dash for a tile without loads."""
+    """Return a miss rate in percent; a dash for a tile without loads or an estimate."""
     return "-" if rate is None else f"{100 * rate:.2f} %"

@@ -61,6 +61,7 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
             objective=arguments.objective,
             effort=arguments.effort,
             top=arguments.top,
+            every=arguments.every,
             n_jobs=arguments.jobs,
             seed=arguments.seed,
             answers=answers,

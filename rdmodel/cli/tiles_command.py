@@ -30,7 +30,9 @@ from tracegen.affine.json_form import read_object
 TILED_SUFFIXES = (".cu", ".cuh")
 """Suffixes of programs with macros."""
 
-TILED_PROGRAM_OPTIONS = ("kernel", "grid", "shared", "arg", "define", "include", "option", "architecture", "compiler")
+TILED_PROGRAM_OPTIONS = (
+    *("kernel", "grid", "shared", "arg", "define", "include", "option", "architecture", "compiler", "every"),
+)
 """Options that only programs take."""
 
 BLOCK_SIZE = "block"
@@ -69,7 +71,7 @@ def _rank_kernel(arguments: argparse.Namespace, sizes: Mapping[str, list[Any]]) 
             return compute(request, progress, arguments.jobs)
 
     for name in TILED_PROGRAM_OPTIONS:
-        if getattr(arguments, name) not in (None, []):
+        if getattr(arguments, name) not in (None, [], False):
             raise ConfigError(f"--{name}: {arguments.source} is not a CUDA program; it takes no such option")
     try:
         request = read_request(_request_fields(arguments, sizes))

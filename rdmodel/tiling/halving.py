@@ -53,7 +53,8 @@ class Candidate:
     """The `at`-th tile of a ranking, and its estimate so far.
 
     `rounds` is the number of completed rounds before the last estimate. `infeasible` is the reason why the tile cannot
-    run, `pruned` the reason why it was dropped, or None. `notes` are sentences about its trace.
+    run, `pruned` the reason why it was dropped, or None. `expected`: other tiles tell its value, and it was not
+    estimated. `notes` are sentences about its trace.
     """
 
     at: int
@@ -65,6 +66,7 @@ class Candidate:
     pruned: str | None = None
     value: Value | None = None
     prediction: Prediction | None = None
+    expected: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -72,6 +74,11 @@ class Candidate:
         """The value of a tile that has been estimated."""
         assert self.value is not None
         return self.value
+
+    def expect(self, value: Value) -> None:
+        """Take a value that other tiles tell."""
+        self.value, self.expected = value, True
+        self.pruned = f"not estimated: others tell {value.low:,.4g} to {value.high:,.4g}"
 
 
 class SuccessiveHalving:
@@ -223,7 +230,7 @@ def _survivors(left: Sequence[Candidate], top: int) -> list[Candidate]:
 
 def _standing(candidate: Candidate) -> tuple[int, bool]:
     """Return the sort key that precedes the value: more rounds first, then dropped tiles after the others."""
-    return -candidate.rounds, candidate.pruned is not None
+    return -candidate.rounds, candidate.pruned is not None and not candidate.expected
 
 
 def _order(candidate: Candidate) -> tuple[float, int]:
@@ -236,12 +243,21 @@ def _are_alike(survivors: Sequence[Candidate]) -> bool:
     return max(candidate.estimate.high for candidate in survivors) <= (1 + NEGLIGIBLE_DIFFERENCE) * lowest
 
 
-def rank_candidates(candidates: Sequence[Candidate]) -> tuple[RankedTile, ...]:
-    """Return estimated tiles in order of their values, those with more rounds first."""
-    ordered = sorted(candidates, key=lambda candidate: (*_standing(candidate), *_order(candidate)))
+def rank_candidates(candidates: Sequence[Candidate], top: int = 1) -> tuple[RankedTile, ...]:
+    """Return tiles in order of their values, those with more rounds first.
+
+    No tile whose value is only expected is among the first `top`.
+    """
+    known = sorted(candidate.estimate.value for candidate in candidates if not candidate.expected)
+    bar = known[min(top, len(known)) - 1] if known else 0.0
+
+    def key(candidate: Candidate) -> tuple[Any, ...]:
+        value, at = _order(candidate)
+        return *_standing(candidate), max(value, bar) if candidate.expected else value, candidate.expected, at
+
+    ordered = sorted(candidates, key=key)
     ranked: list[RankedTile] = []
     for number, candidate in enumerate(ordered, 1):
-        assert candidate.prediction is not None
         value, before = candidate.estimate, ordered[number - 2]
         equal = ranked and (*_standing(before), before.estimate.value) == (*_standing(candidate), value.value)
         ranked.append(
@@ -251,7 +267,9 @@ def rank_candidates(candidates: Sequence[Candidate]) -> tuple[RankedTile, ...]:
                 value=value.value,
                 low=value.low,
                 high=value.high,
-                tied=candidate.rounds == ordered[0].rounds and value.low <= ordered[0].estimate.high,
+                tied=not candidate.expected
+                and candidate.rounds == ordered[0].rounds
+                and value.low <= ordered[0].estimate.high,
                 pruned=candidate.pruned,
                 prediction=candidate.prediction,
             )

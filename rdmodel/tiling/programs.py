@@ -23,6 +23,7 @@ from rdmodel.results.prediction import Prediction
 from rdmodel.results.records import result_from_record, result_to_record
 from rdmodel.tiling.halving import Candidate
 from rdmodel.tiling.objectives import Value
+from rdmodel.tiling.search import Search
 from rdmodel.tiling.values import Tile
 from rdmodel.timing.launch_time import time
 from rdmodel.trace import Trace
@@ -75,35 +76,45 @@ class ProgramRanking:
         self._answers, self._progress = answers, progress
         self._plain_gpu = gpu.to_dict()
 
-    def run(self, candidates: Sequence[Candidate], n_jobs: int) -> None:
-        """Estimate all tiles: for the first second in this process, then in `n_jobs` processes.
+    def run(self, candidates: Sequence[Candidate], n_jobs: int, search: Search | None) -> None:
+        """Estimate the tiles that a search chooses, and let it predict the others; without a search, estimate all.
 
-        An estimate is stored as soon as it is finished.
+        The work is done in this process for the first second, then in `n_jobs` processes. An estimate is stored as
+        soon as it is finished.
         """
-        done = 0
+        self._started, self._done, self._planned = perf_counter(), 0, 0
+        if search is None:
+            self._estimate(candidates, candidates, n_jobs)
+            return
+        while batch := [candidates[place] for place in search.next_batch()]:
+            self._estimate(candidates, batch, n_jobs)
+            search.add({one.at: None if one.infeasible is not None else one.estimate.value for one in batch})
+        for place, value in search.rest().items():
+            candidates[place].expect(value)
 
-        def report() -> None:
-            if self._progress is not None:
-                self._progress(done, len(candidates))
-
-        report()
-        left = [candidate for candidate in candidates if not self._look_up(candidate)]
-        done = len(candidates) - len(left)
-        tasks, started = self._tasks(left, n_jobs), perf_counter()
-        jobs = count_workers(n_jobs)
+    def _estimate(self, candidates: Sequence[Candidate], batch: Sequence[Candidate], n_jobs: int) -> None:
+        """Estimate the tiles of a batch, which are some of all `candidates`."""
+        self._planned += len(batch)
+        self._report()
+        left = [candidate for candidate in batch if not self._look_up(candidate)]
+        self._done += len(batch) - len(left)
+        tasks, jobs = self._tasks(left, n_jobs), count_workers(n_jobs)
 
         def finish(results: Iterable[tuple[int, dict[str, Any] | str]]) -> None:
-            nonlocal done
             for at, result in results:
                 self._finish(candidates[at], result)
-                done += 1
-            report()
+                self._done += 1
+            self._report()
 
-        report()
-        while tasks and (jobs == 1 or len(tasks) == 1 or perf_counter() - started < SINGLE_PROCESS_SECONDS):
+        self._report()
+        while tasks and (jobs == 1 or len(tasks) == 1 or perf_counter() - self._started < SINGLE_PROCESS_SECONDS):
             finish(estimate_tiles(*tasks.pop(0)))
         for results in run_in_processes(estimate_tiles, tasks, n_jobs):
             finish(results)
+
+    def _report(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._planned)
 
     def _tasks(self, left: Sequence[Candidate], n_jobs: int) -> list[tuple[Any, ...]]:
         """Return the arguments of `estimate_tiles`: tiles of one code are neighbours, and compiled once."""

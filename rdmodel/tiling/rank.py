@@ -23,6 +23,7 @@ from rdmodel.results.prediction import Prediction
 from rdmodel.tiling.halving import Candidate, SuccessiveHalving, rank_candidates
 from rdmodel.tiling.objectives import objective_named
 from rdmodel.tiling.programs import ProgramRanking, TileProgram, open_answers
+from rdmodel.tiling.search import MIN_SEARCHED_TILES, Search
 from rdmodel.tiling.values import InfeasibleTile, Ranking, Tile
 
 Effort = Literal["quick", "exact"]
@@ -43,6 +44,7 @@ def rank_tiles(
     effort: Effort = "quick",
     top: int = 1,
     where: Callable[[Tile], bool] | None = None,
+    every: bool = False,
     n_jobs: int = -1,
     seed: int = 0,
     answers: Answers | str | os.PathLike[str] | None = None,
@@ -76,6 +78,10 @@ def rank_tiles(
         Number of places that matter to ``"quick"``.
     where
         Called with a tile; those for which it is False are left out (None: all are ranked).
+    every
+        Whether the times of all tiles of a program are estimated. Otherwise, of more than
+        `rdmodel.tiling.search.MIN_SEARCHED_TILES` tiles those are that can be among the best `top`, as far as the
+        others tell (docs/tiles.md); the rest get the values that these tell.
     n_jobs
         Number of threads, or of processes for the times of a program; -1 means one for each core. The result does not
         depend on it.
@@ -99,7 +105,8 @@ def rank_tiles(
     ------
     ConfigError
         For problems that concern all tiles: an unknown objective or option, no tile at all, a `make_trace` that returns
-        another type, an objective that is not a finite number, `answers` for something else than times of a program.
+        another type, an objective that is not a finite number, `answers` or `every` for something else than times of a
+        program.
         Exceptions of `make_trace`, `where` and `objective` are
         passed on, except for an `RdmodelError` of `make_trace`, which makes its tile infeasible.
     """
@@ -108,6 +115,7 @@ def rank_tiles(
     check_choice("effort", effort, Effort)
     check_int("top", top, 1)
     check_int("seed", seed, 0)
+    check_flag("every", every)
     check_jobs(n_jobs)
     if not callable(make_trace):
         raise ConfigError(f"make_trace={make_trace!r:.60}: must be a function of a tile")
@@ -129,7 +137,11 @@ def rank_tiles(
             if answers is None or isinstance(answers, Answers)
             else open_answers(answers, len(candidates))
         ) as cache:
-            ProgramRanking(make_trace, gpu, completed, seed, cache, progress).run(candidates, n_jobs)
+            listed = [candidate.tile for candidate in candidates]
+            search = None if every or len(listed) <= MIN_SEARCHED_TILES else Search(listed, top, seed)
+            ProgramRanking(make_trace, gpu, completed, seed, cache, progress).run(candidates, n_jobs, search)
+    elif every:
+        raise ConfigError("every: concerns times of a program only: TiledProgram and objective='time'")
     elif answers is not None:
         raise ConfigError("answers: only estimates of times of a program are stored: TiledProgram and objective='time'")
     elif effort == "exact":
@@ -144,7 +156,7 @@ def rank_tiles(
         effort=effort,
         seed=seed,
         top=top,
-        tiles=rank_candidates(finished),
+        tiles=rank_candidates(finished, top),
         infeasible=tuple(
             InfeasibleTile(tile=candidate.tile, reason=candidate.infeasible)
             for candidate in candidates

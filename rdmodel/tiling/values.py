@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,8 @@ class RankedTile:
     The interval from `low` to `high` is meant to contain the exact value; both equal `value` if all blocks were run.
     `rank` counts from 1; equal values share a rank. `tied` is True if the interval overlaps that of the best tile.
     `pruned` is the reason why the estimate was not refined to the end, or None. `prediction` is scaled to the whole
-    grid (`rdmodel.estimate`); the properties are its main numbers, under the names that they have in JSON.
+    grid (`rdmodel.estimate`); the properties are its main numbers, under the names that they have in JSON. It is None,
+    and so are these numbers, for a tile that was not estimated, because other tiles told that it is none of the best.
     """
 
     rank: int
@@ -40,37 +42,37 @@ class RankedTile:
     high: float
     tied: bool
     pruned: str | None
-    prediction: Prediction = field(repr=False)
+    prediction: Prediction | None = field(repr=False)
 
     @property
     def miss_rate(self) -> float:
-        """Misses of the L1 per load transaction, 0 to 1; NaN without loads."""
-        return self.prediction.miss_rate
+        """Misses of the L1 per load transaction, 0 to 1; NaN without loads or an estimate."""
+        return math.nan if self.prediction is None else self.prediction.miss_rate
 
     @property
-    def transactions(self) -> float:
+    def transactions(self) -> float | None:
         """Load transactions."""
-        return self.prediction.transactions
+        return None if self.prediction is None else self.prediction.transactions
 
     @property
-    def sectors(self) -> float:
+    def sectors(self) -> float | None:
         """Sectors that the load transactions ask for: as many as transactions where lines have no sectors."""
-        return self.prediction.sectors
+        return None if self.prediction is None else self.prediction.sectors
 
     @property
-    def misses(self) -> float:
+    def misses(self) -> float | None:
         """Misses of the L1."""
-        return self.prediction.misses.total
+        return None if self.prediction is None else self.prediction.misses.total
 
     @property
     def l2_bytes(self) -> float | None:
         """Bytes that the SMs read from the L2 and write to it; None without an L2."""
-        return None if self.prediction.l2 is None else self.prediction.l2.bytes
+        return None if self.prediction is None or self.prediction.l2 is None else self.prediction.l2.bytes
 
     @property
     def dram_bytes(self) -> float | None:
         """Bytes that the L2 reads from DRAM and writes to it; None without an L2."""
-        return None if self.prediction.l2 is None else self.prediction.l2.dram_bytes
+        return None if self.prediction is None or self.prediction.l2 is None else self.prediction.l2.dram_bytes
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tile and its numbers, ready for JSON if the tile is."""
@@ -87,7 +89,7 @@ class RankedTile:
             "sectors": self.sectors,
             "misses": self.misses,
         }
-        if self.prediction.l2 is not None:
+        if self.prediction is not None and self.prediction.l2 is not None:
             plain |= {"l2_bytes": self.l2_bytes, "dram_bytes": self.dram_bytes}
         return plain
 

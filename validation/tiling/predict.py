@@ -106,7 +106,11 @@ def rank(case: Case) -> Ranked:
     """Rank all tiles of a kernel: once from complete runs, and quickly by each objective."""
     gpu, kernel = case
     ranking, seconds = _ranking(case, "cycles", "exact")
-    exact = [exact_row(gpu, kernel, tile_text(one.tile), one.prediction) for one in ranking.tiles]
+    exact = [
+        exact_row(gpu, kernel, tile_text(one.tile), one.prediction)
+        for one in ranking.tiles
+        if one.prediction is not None
+    ]
     times = [Seconds(gpu, kernel, "cycles", "exact", seconds)]
     quick: list[Quick] = []
     for objective in QUICK_OBJECTIVES:
@@ -161,7 +165,7 @@ def quick_row(gpu: str, kernel: str, objective: str, one: RankedTile) -> Quick:
         value=round(one.value),
         low=round(one.low),
         high=round(one.high),
-        work=one.prediction.config["work"],
+        work=0 if one.prediction is None else one.prediction.config["work"],
         pruned=int(one.pruned is not None),
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 from validation.tuning.measures import TOP, Quality, baselines, quality
 from validation.tuning.predict import Predicted
 from validation.tuning.records import PAGE, by_space, measured, read
+from validation.tuning.searched import search_table
 
 SPREAD = (0.1, 0.5, 0.9)
 
@@ -35,8 +36,10 @@ time among the points that were predicted; `regret@5` that of the best of five. 
 def page() -> str:
     """Return the page."""
     times, parts = measured(), [INTRODUCTION]
-    for space, rows in by_space(read()).items():
+    spaces = by_space(read())
+    for space, rows in spaces.items():
         parts.append(_section(space, rows, times[space]))
+    parts.append(SEARCHED + search_table({space: (rows, times[space]) for space, rows in spaces.items()}))
     parts.append(NOTES)
     return "\n".join(parts)
 
@@ -79,6 +82,14 @@ def _bound(row: Predicted) -> str:
     shares = ", ".join(f"{name} {100 * value / row.milliseconds:.0f} %" for name, value in named)
     return f"{shares}; {row.warps} warps ({row.limiter})"
 
+
+SEARCHED = """## What a search finds
+
+The tables above have the estimates of all points. A ranking of many tiles looks at some (docs/tiles.md, "Large
+spaces"). This one was made from the predictions above, with five seeds: means, and the greatest number in brackets.
+`found / best` is the predicted time of the point that the search ranks first, relative to the least predicted time.
+
+"""
 
 NOTES = """## Explained and unexplained
 
