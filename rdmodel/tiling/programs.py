@@ -23,7 +23,7 @@ from rdmodel.results.prediction import Prediction
 from rdmodel.results.records import result_from_record, result_to_record
 from rdmodel.tiling.halving import Candidate
 from rdmodel.tiling.objectives import Value
-from rdmodel.tiling.search import Search
+from rdmodel.tiling.search import TileSearch
 from rdmodel.tiling.values import Tile
 from rdmodel.timing.launch_time import time
 from rdmodel.trace import Trace
@@ -76,7 +76,7 @@ class ProgramRanking:
         self._answers, self._progress = answers, progress
         self._plain_gpu = gpu.to_dict()
 
-    def run(self, candidates: Sequence[Candidate], n_jobs: int, search: Search | None) -> None:
+    def run(self, candidates: Sequence[Candidate], n_jobs: int, search: TileSearch | None) -> None:
         """Estimate the tiles that a search chooses, and let it predict the others; without a search, estimate all.
 
         The work is done in this process for the first second, then in `n_jobs` processes. An estimate is stored as

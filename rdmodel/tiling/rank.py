@@ -23,7 +23,7 @@ from rdmodel.results.prediction import Prediction
 from rdmodel.tiling.halving import Candidate, SuccessiveHalving, rank_candidates
 from rdmodel.tiling.objectives import objective_named
 from rdmodel.tiling.programs import ProgramRanking, TileProgram, open_answers
-from rdmodel.tiling.search import MIN_SEARCHED_TILES, Search
+from rdmodel.tiling.search import MIN_SEARCHED_TILES, TileSearch
 from rdmodel.tiling.values import InfeasibleTile, Ranking, Tile
 
 Effort = Literal["quick", "exact"]
@@ -138,7 +138,7 @@ def rank_tiles(
             else open_answers(answers, len(candidates))
         ) as cache:
             listed = [candidate.tile for candidate in candidates]
-            search = None if every or len(listed) <= MIN_SEARCHED_TILES else Search(listed, top, seed)
+            search = None if every or len(listed) <= MIN_SEARCHED_TILES else TileSearch(listed, top, seed)
             ProgramRanking(make_trace, gpu, completed, seed, cache, progress).run(candidates, n_jobs, search)
     elif every:
         raise ConfigError("every: concerns times of a program only: TiledProgram and objective='time'")

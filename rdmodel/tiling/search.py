@@ -28,7 +28,7 @@ FIRST_TILES = 40
 MIN_FEASIBLE_TILES = 10
 """Tiles that must run before a Gaussian process chooses others: it would know little but where tiles cannot run."""
 
-BATCH_TILES = 16
+SEARCHED_BATCH_TILES = 16
 """Least number of tiles of a batch, which keeps the workers of a desktop busy."""
 
 BATCH_SHARE = 8
@@ -50,7 +50,7 @@ MAX_KNOWN_TILES = 2048
 """Tiles from which others are predicted, for the same reason."""
 
 
-class Search:
+class TileSearch:
     """A search for the `top` tiles of the least values, which its user estimates batch by batch.
 
     The batches depend on tiles, `top`, `seed` and the values of earlier batches. If the tiles have no features, they
@@ -72,7 +72,7 @@ class Search:
         if self._features is None or not self._logarithms:
             count = len(self._order) if self._features is None else FIRST_TILES
             return self._next_at_random(count)
-        count = max(BATCH_TILES, len(self._logarithms) // BATCH_SHARE)
+        count = max(SEARCHED_BATCH_TILES, len(self._logarithms) // BATCH_SHARE)
         feasible = self._feasible()
         if len(feasible) < MIN_FEASIBLE_TILES:
             return self._next_at_random(count)

@@ -39,7 +39,7 @@ def test_the_rows_are_those_of_all_records_each_once():
         f"mean error, 22 rows |  | {fmean(r.error for r in fermi):.2f} |"
         in (report.RESULTS.parents[1] / "hardware" / "RESULTS.md").read_text()
     )
-    assert {row.fitted for row in ROWS} == {"", "latency", "l1.tags_per_step", "l2.dirty_ways"}
+    assert {row.fitted for row in ROWS} == {"", "latency", "l1.tag_sets", "l1.tags_per_step", "l2.dirty_ways"}
 
 
 def test_a_kernel_counts_once_whatever_the_number_of_its_rows():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rdmodel.tiling.objectives import Value
-from rdmodel.tiling.search import Search
+from rdmodel.tiling.search import TileSearch
 from validation.tuning.measures import quality
 from validation.tuning.predict import Predicted, read_config
 
@@ -34,7 +34,7 @@ class Searched:
 
 def search(rows: Sequence[Predicted], times: dict[str, float], seed: int) -> Searched:
     """Return what a search with a seed finds."""
-    one, known = Search([read_config(row.config) for row in rows], TOP, seed), dict[int, float | None]()
+    one, known = TileSearch([read_config(row.config) for row in rows], TOP, seed), dict[int, float | None]()
     while batch := one.next_batch():
         found = {place: None if rows[place].failure else rows[place].milliseconds for place in batch}
         known |= found

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from rdmodel.tiling import search, surrogate
-from rdmodel.tiling.search import FIRST_TILES, Search, choose_representative
+from rdmodel.tiling.search import FIRST_TILES, TileSearch, choose_representative
 from rdmodel.tiling.surrogate import GaussianProcess, features_of, negative_log_posterior
 from tests.support.examples import examples
 
@@ -35,7 +35,7 @@ def milliseconds(tile):
 
 def run(tiles, time=milliseconds, top=1, seed=0):
     """Search to the end; return the batches, the values that were estimated, and those that others tell."""
-    one, batches, known = Search(tiles, top, seed), [], {}
+    one, batches, known = TileSearch(tiles, top, seed), [], {}
     while batch := one.next_batch():
         found = {at: time(tiles[at]) for at in batch}
         batches.append(batch)
@@ -72,7 +72,7 @@ def test_every_tile_is_estimated_once_and_batches_have_their_least_sizes():
     tiles = all_tiles()
     batches, known, _ = run(tiles)
     assert len(batches[0]) == FIRST_TILES
-    assert all(len(batch) >= search.BATCH_TILES for batch in batches[1:-1])
+    assert all(len(batch) >= search.SEARCHED_BATCH_TILES for batch in batches[1:-1])
     assert sum(map(len, batches)) == len(known)
 
 
@@ -108,7 +108,7 @@ def test_tiles_without_sizes_to_compare_are_all_estimated(tiles):
 
 
 def test_equal_times_end_the_search_soon():
-    assert len(run(all_tiles(), lambda _tile: 2.5)[1]) <= FIRST_TILES + search.BATCH_TILES
+    assert len(run(all_tiles(), lambda _tile: 2.5)[1]) <= FIRST_TILES + search.SEARCHED_BATCH_TILES
 
 
 def test_a_large_space_is_searched():
