@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
 from rdmodel.model._shadow cimport FastLine
-from rdmodel.structures._pool cimport MAX_POOLS, Pool, pool_init, pool_of, pool_pass, pool_set
+from rdmodel.structures._pool cimport MAX_POOLS, Pool, pool_of, pool_pass, pool_set
 
 cdef extern from *:
     int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil

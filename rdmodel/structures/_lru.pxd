@@ -22,28 +22,43 @@ cdef inline void recency_init(Recency* r) noexcept nogil:
     r.size = r.kept = 0
 
 
-cdef inline void recency_push(Recency* r, Link* link, int64_t line, int64_t stride) noexcept nogil:
-    # Add a line at the top. `link` is the Link of line 0; that of line n lies n x `stride` bytes behind it, because
-    # links are part of larger records.
-    cdef Link* place = <Link*> (<char*> link + line * stride)
-    place.newer = NONE
-    place.older = r.newest
-    if r.newest != NONE:
-        (<Link*> (<char*> link + r.newest * stride)).newer = line
+cdef inline Link* link_of(Link* link, int64_t line, int64_t stride) noexcept nogil:
+    # `link` is the Link of line 0; that of line n lies n x `stride` bytes behind it, because links are part of larger
+    # records.
+    return <Link*> (<char*> link + line * stride)
+
+
+cdef inline void recency_insert(
+    Recency* r, Link* link, int64_t line, int64_t stride, int64_t newer, int64_t older
+) noexcept nogil:
+    # Add a line between two neighbours, of which each may be NONE.
+    cdef Link* place = link_of(link, line, stride)
+    place.newer = newer
+    place.older = older
+    if newer != NONE:
+        link_of(link, newer, stride).older = line
+    else:
+        r.newest = line
+    if older != NONE:
+        link_of(link, older, stride).newer = line
     else:
         r.oldest = line
-    r.newest = line
     r.size += 1
 
 
+cdef inline void recency_push(Recency* r, Link* link, int64_t line, int64_t stride) noexcept nogil:
+    # Add a line at the top.
+    recency_insert(r, link, line, stride, NONE, r.newest)
+
+
 cdef inline void recency_remove(Recency* r, Link* link, int64_t line, int64_t stride) noexcept nogil:
-    cdef Link* place = <Link*> (<char*> link + line * stride)
+    cdef Link* place = link_of(link, line, stride)
     if place.newer != NONE:
-        (<Link*> (<char*> link + place.newer * stride)).older = place.older
+        link_of(link, place.newer, stride).older = place.older
     else:
         r.newest = place.older
     if place.older != NONE:
-        (<Link*> (<char*> link + place.older * stride)).newer = place.newer
+        link_of(link, place.older, stride).newer = place.newer
     else:
         r.oldest = place.newer
     r.size -= 1
@@ -58,10 +73,6 @@ cdef inline void recency_touch(Recency* r, Link* link, int64_t line, int64_t str
 
 # ---- segmented lists, of which at most `most` lines are kept
 
-cdef inline Link* link_of(Link* link, int64_t line, int64_t stride) noexcept nogil:
-    return <Link*> (<char*> link + line * stride)
-
-
 cdef inline bint recency_keeps(const Recency* r, Link* link, int64_t line, int64_t stride) noexcept nogil:
     # Tell whether a line is one of those that are kept.
     cdef int64_t kept = r.kept, at = r.newest
@@ -74,20 +85,9 @@ cdef inline bint recency_keeps(const Recency* r, Link* link, int64_t line, int64
 cdef inline void recency_enter(Recency* r, Link* link, int64_t line, int64_t stride) noexcept nogil:
     # Add a line as the newest of those that are not kept.
     cdef int64_t newer = NONE, older = r.newest, kept
-    cdef Link* place = link_of(link, line, stride)
     for kept in range(r.kept):
         newer, older = older, link_of(link, older, stride).older
-    place.newer = newer
-    place.older = older
-    if newer == NONE:
-        r.newest = line
-    else:
-        link_of(link, newer, stride).older = line
-    if older == NONE:
-        r.oldest = line
-    else:
-        link_of(link, older, stride).newer = line
-    r.size += 1
+    recency_insert(r, link, line, stride, newer, older)
 
 
 cdef inline void recency_leave(Recency* r, Link* link, int64_t line, int64_t stride) noexcept nogil:
