@@ -27,7 +27,7 @@ from rdmodel.cli.report_command_lines import report_command_lines
 from rdmodel.cli.sources import LAUNCH_SUFFIX, is_recorded, open_sources
 from rdmodel.common.file_writing import replaced_when_complete, resolve_target
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
-from rdmodel.gpu.cache import SHARED_DATA_FIELDS
+from rdmodel.gpu.cache import OWN_DATA
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.default import DEFAULT_GPU
 from rdmodel.gpu.overrides import override
@@ -200,7 +200,7 @@ def _l1_changes(gpu: GPU, changed: GPU) -> Iterator[tuple[str, str]]:
         if getattr(gpu.l1, name) != getattr(changed.l1, name):
             yield f"l1.{name}", str(getattr(changed.l1, name))
     if gpu.l1.tag_sets:
-        for name in SHARED_DATA_FIELDS:
+        for name in OWN_DATA:
             yield f"l1.{name}", str(getattr(changed.l1, name))
     if gpu.l1.index != changed.l1.index:
         yield "l1.index", changed.l1.index.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -32,8 +32,8 @@ MAX_TAG_WAYS = 16
 MAX_POOLS = 16
 """Limit on the parts in which such data are (`MAX_POOLS` of rdmodel/structures/_pool.pxd)."""
 
-SHARED_DATA_FIELDS = ("tag_sets", "reserved", "pools", "protected")
-"""The fields about data that belong to no set."""
+OWN_DATA: Mapping[str, Any] = {"tag_sets": 0, "reserved": 0, "pools": 1, "protected": 0}
+"""The fields about data that belong to no set, with their values if each way has data of its own."""
 
 MIN_REQUEST_BYTES = 32
 MAX_REQUEST_BYTES = 512
@@ -135,7 +135,7 @@ class CacheConfig:
         check_int("pools", self.pools, 1, MAX_POOLS)
         check_int("protected", self.protected, 0)
         if not self.tag_sets:
-            for name, without in (("reserved", 0), ("pools", 1), ("protected", 0)):
+            for name, without in OWN_DATA.items():
                 if getattr(self, name) != without:
                     raise ConfigError(f"{name}={getattr(self, name)}: needs tag_sets, so that data belong to no set")
             unit = self.line * self.ways
@@ -265,7 +265,7 @@ class CacheConfig:
     def fully_associative(self) -> CacheConfig:
         """Return a cache of this size with a single set, whose ways have data of their own."""
         ways = self.size // self.line
-        return dataclasses.replace(self, ways=ways, index=Linear(), tag_sets=0, reserved=0, pools=1, protected=0)
+        return dataclasses.replace(self, ways=ways, index=Linear(), **OWN_DATA)
 
     @property
     def line_bits(self) -> int:

@@ -15,7 +15,7 @@ from rdmodel.gpu.shared_memory import block_shared_memory
 from rdmodel.trace import Launch
 
 SHARED_FACTOR = 2
-"""How many times the memory of its resident blocks "auto" gives to a launch with shared memory."""
+"""Factor of the memory of its resident blocks that "auto" gives to a launch with shared memory."""
 
 LARGEST_DOUBLED_BLOCK = 1023
 """Threads of the largest block whose shared memory is given more than once."""

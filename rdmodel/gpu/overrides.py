@@ -9,7 +9,7 @@ from typing import Any
 
 from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.gpu.cache import SHARED_DATA_FIELDS
+from rdmodel.gpu.cache import OWN_DATA
 from rdmodel.gpu.config import GPU, GPU_TABLES, gpu_from_dict
 from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction, Linear
 from rdmodel.policies.index_registry import find_index_function
@@ -108,11 +108,11 @@ def _give_ways_data(plain: dict[str, Any], assignments: Mapping[str, Any]) -> No
     l1 = plain["l1"]
     if "l1.tag_sets" in assignments:
         if l1["tag_sets"] == 0:
-            _drop(plain, [name for name in SHARED_DATA_FIELDS if f"l1.{name}" not in assignments])
+            _drop(plain, [name for name in OWN_DATA if f"l1.{name}" not in assignments])
         return
     if "tag_sets" not in l1 or not {"l1.size", "l1.ways"} <= assignments.keys():
         return
-    _drop(plain, SHARED_DATA_FIELDS)
+    _drop(plain, OWN_DATA)
     if not any(key.startswith("l1.index") for key in assignments):
         l1["index"] = Linear.name
         plain["sources"]["l1.index"] = f"{DERIVED_SOURCE}l1.size and l1.ways"

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rdmodel.gpu.cache import OWN_DATA
 from rdmodel.gpu.config import GPU, CacheConfig, CoreConfig
 from rdmodel.gpu.memory import CrossbarConfig, DramConfig, L2Config
 from rdmodel.gpu.served_loads import looks_into_l1, serves_all_loads
@@ -156,7 +157,7 @@ def changed(gpu, **parts):
         if "sets" in changes:
             changes = dict(changes)
             changes["size"] = changes.pop("sets") * changes.get("ways", old.ways) * gpu.l1.line
-            changes |= {"tag_sets": 0, "reserved": 0, "pools": 1, "protected": 0}
+            changes |= OWN_DATA
         gpu = gpu.replace(**{name: replace(old, **changes)})
     return gpu
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rdmodel import predict
 from rdmodel.errors import ConfigError
+from rdmodel.gpu.cache import OWN_DATA
 from rdmodel.gpu.config import GPU, CacheConfig, replace
 from rdmodel.policies import Linear
 from tests.support.builders import LINE, load, make_gpu, make_trace
@@ -123,8 +124,7 @@ def test_reserved_bytes_hold_no_lines():
 @examples(100)
 @given(programs(), machines(), HARDWARE, st.integers(0, 3), st.integers(0, 9))
 def test_as_many_data_as_tags_are_those_of_ordinary_ways(program, gpu, options, seed, more):
-    own = {"tag_sets": 0, "reserved": 0, "pools": 1, "protected": 0}
-    gpu = gpu.replace(l1=replace(gpu.l1, size=gpu.l1.sets * gpu.l1.ways * LINE, **own))
+    gpu = gpu.replace(l1=replace(gpu.l1, size=gpu.l1.sets * gpu.l1.ways * LINE, **OWN_DATA))
     whole = gpu.replace(l1=replace(gpu.l1, size=gpu.l1.size + more * LINE, tag_sets=gpu.l1.sets))
     trace = make_trace(*program)
     ordinary, shared = (predict(trace, each, seed=seed, **options) for each in (gpu, whole))

@@ -10,6 +10,7 @@ from hypothesis import given
 
 import tracegen
 from rdmodel import presets, simulate
+from rdmodel.gpu.cache import OWN_DATA
 from tests.support.engine_checks import PLENTY, SEEDS, check
 from tests.support.examples import examples
 from tests.support.machine_programs import load, logged, machine, one_warp
@@ -19,7 +20,7 @@ from tests.support.random_machines import random_blocks, random_gpu, random_poli
 def pooled(gpu, random):
     """Return a machine whose L1 has data for no more lines than it has tags."""
     l1 = gpu.l1
-    own = dataclasses.replace(l1, size=l1.sets * l1.ways * l1.line, tag_sets=0, reserved=0, pools=1, protected=0)
+    own = dataclasses.replace(l1, size=l1.sets * l1.ways * l1.line, **OWN_DATA)
     return gpu.replace(l1=dataclasses.replace(own, **shared_data(own, random)))
 
 
