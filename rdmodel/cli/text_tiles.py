@@ -67,11 +67,14 @@ def _format_rest(plain: Plain, hidden: int) -> list[str]:
     expected = sum(map(_is_expected, plain["tiles"]))
     pruned = sum(tile["pruned"] is not None for tile in plain["tiles"]) - expected
     if hidden:
-        rough = f"; {pruned} {'was' if pruned == 1 else 'were'} estimated roughly" if pruned else ""
-        others = f"; {expected} {'was' if expected == 1 else 'were'} not estimated" if expected else ""
-        lines.append(f"{_format_count(hidden, 'more ')}{rough}{others}")
+        fates = _format_fate(pruned, "estimated roughly") + _format_fate(expected, "not estimated")
+        lines.append(_format_count(hidden, "more ") + fates)
     lines += [f"cannot run: {tile_text(tile['tile'])}: {tile['reason']}" for tile in plain["infeasible"]]
     return ["", *lines] if lines else []
+
+
+def _format_fate(count: int, fate: str) -> str:
+    return f"; {count} {'was' if count == 1 else 'were'} {fate}" if count else ""
 
 
 def _is_expected(tile: Plain) -> bool:

@@ -53,8 +53,7 @@ class Candidate:
     """The `at`-th tile of a ranking, and its estimate so far.
 
     `rounds` is the number of completed rounds before the last estimate. `infeasible` is the reason why the tile cannot
-    run, `pruned` the reason why it was dropped, or None. `expected`: other tiles tell its value, and it was not
-    estimated. `notes` are sentences about its trace.
+    run, `pruned` the reason why it was dropped, or None. `notes` are sentences about its trace.
     """
 
     at: int
@@ -66,7 +65,6 @@ class Candidate:
     pruned: str | None = None
     value: Value | None = None
     prediction: Prediction | None = None
-    expected: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -75,9 +73,14 @@ class Candidate:
         assert self.value is not None
         return self.value
 
+    @property
+    def expected(self) -> bool:
+        """Whether other tiles tell the value, and the tile was not estimated."""
+        return self.value is not None and self.prediction is None
+
     def expect(self, value: Value) -> None:
         """Take a value that other tiles tell."""
-        self.value, self.expected = value, True
+        self.value = value
         self.pruned = f"not estimated: others tell {value.low:,.4g} to {value.high:,.4g}"
 
 

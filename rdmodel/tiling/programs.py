@@ -84,25 +84,26 @@ class ProgramRanking:
         """
         self._started, self._done, self._planned = perf_counter(), 0, 0
         if search is None:
-            self._estimate(candidates, candidates, n_jobs)
+            self._estimate(candidates, n_jobs)
             return
         while batch := [candidates[place] for place in search.next_batch()]:
-            self._estimate(candidates, batch, n_jobs)
+            self._estimate(batch, n_jobs)
             search.add({one.at: None if one.infeasible is not None else one.estimate.value for one in batch})
         for place, value in search.rest().items():
             candidates[place].expect(value)
 
-    def _estimate(self, candidates: Sequence[Candidate], batch: Sequence[Candidate], n_jobs: int) -> None:
-        """Estimate the tiles of a batch, which are some of all `candidates`."""
+    def _estimate(self, batch: Sequence[Candidate], n_jobs: int) -> None:
+        """Estimate the tiles of a batch."""
         self._planned += len(batch)
         self._report()
         left = [candidate for candidate in batch if not self._look_up(candidate)]
         self._done += len(batch) - len(left)
         tasks, jobs = self._tasks(left, n_jobs), count_workers(n_jobs)
+        by_place = {candidate.at: candidate for candidate in left}
 
         def finish(results: Iterable[tuple[int, dict[str, Any] | str]]) -> None:
             for at, result in results:
-                self._finish(candidates[at], result)
+                self._finish(by_place[at], result)
                 self._done += 1
             self._report()
 

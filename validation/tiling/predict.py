@@ -106,11 +106,7 @@ def rank(case: Case) -> Ranked:
     """Rank all tiles of a kernel: once from complete runs, and quickly by each objective."""
     gpu, kernel = case
     ranking, seconds = _ranking(case, "cycles", "exact")
-    exact = [
-        exact_row(gpu, kernel, tile_text(one.tile), one.prediction)
-        for one in ranking.tiles
-        if one.prediction is not None
-    ]
+    exact = [exact_row(gpu, kernel, tile_text(one.tile), _prediction(one)) for one in ranking.tiles]
     times = [Seconds(gpu, kernel, "cycles", "exact", seconds)]
     quick: list[Quick] = []
     for objective in QUICK_OBJECTIVES:
@@ -165,9 +161,15 @@ def quick_row(gpu: str, kernel: str, objective: str, one: RankedTile) -> Quick:
         value=round(one.value),
         low=round(one.low),
         high=round(one.high),
-        work=0 if one.prediction is None else one.prediction.config["work"],
+        work=_prediction(one).config["work"],
         pruned=int(one.pruned is not None),
     )
+
+
+def _prediction(one: RankedTile) -> Prediction:
+    """Return the prediction of a tile: a search, which leaves tiles out, is for programs alone."""
+    assert one.prediction is not None
+    return one.prediction
 
 
 def estimated(task: Task, work: int | None) -> Prediction:

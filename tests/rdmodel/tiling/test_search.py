@@ -160,14 +160,20 @@ def covariance_of(features, logarithms):
     return variance * np.exp(-(features.distances() @ np.array(rates)))
 
 
+def conditioned(features, values, logarithms):
+    """Return a process with these hyperparameters that knows these values."""
+    process = GaussianProcess(features.count)
+    process.logarithms = logarithms
+    process.condition(features, values)
+    return process
+
+
 @examples(40)
 @given(data())
 def test_predictions_are_those_of_the_normal_distribution_given_the_others(drawn):
     features, values, logarithms = drawn
-    process = GaussianProcess(features.count)
-    process.logarithms = logarithms
     known, asked = list(range(len(values) - 1)), [len(values) - 1]
-    process.condition(features.take(known), values[known])
+    process = conditioned(features.take(known), values[known], logarithms)
     means, deviations = process.predict(features.take(asked))
     joint, noise = covariance_of(features, logarithms), np.exp(logarithms[1])
     inverse = np.linalg.inv(joint[np.ix_(known, known)] + noise * np.eye(len(known)))
@@ -181,9 +187,7 @@ def test_predictions_are_those_of_the_normal_distribution_given_the_others(drawn
 @given(data())
 def test_the_errors_without_each_value_are_those_of_leaving_it_out(drawn):
     features, values, logarithms = drawn
-    process = GaussianProcess(features.count)
-    process.logarithms = logarithms
-    process.condition(features, values)
+    process = conditioned(features, values, logarithms)
     joint, noise = covariance_of(features, logarithms), np.exp(logarithms[1])
     whole, mean = joint + noise * np.eye(len(values)), values.mean()
     for at, error in enumerate(process.leave_one_out()):
