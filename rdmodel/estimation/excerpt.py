@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rdmodel.trace import Columns, Program, Segment, Trace
 from rdmodel.trace.coalescing import SECTOR
 from rdmodel.trace.derived import DerivedTrace
+from rdmodel.trace.moved import MovedProgram
 
 MIN_ITERATIONS = 3
 """Minimum number of iterations of a cut loop: its first iteration may differ from the others."""
@@ -66,6 +67,22 @@ class SegmentShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """The first iteration that a cut keeps of each segment, and the number that it keeps (`trips`), both int64.
+
+    `moves` are the bytes by which instructions move with the first iterations, for blocks that share a program; None
+    for others. `share`, `accesses` and `instructions` are those of a `BlockExcerpt`.
+    """
+
+    firsts: NDArray[np.int64]
+    trips: NDArray[np.int64]
+    moves: NDArray[np.int64] | None
+    share: float
+    accesses: float
+    instructions: float
+
+
+@dataclass(frozen=True, slots=True)
 class BlockExcerpt:
     """A cut block, and the `share` of its iterations that it keeps.
 
@@ -103,6 +120,7 @@ class Excerpt(DerivedTrace):
         self.original, self._ids, self._share, self._starts = trace, ids, share, starts
         self._advance = advance
         self._shapes: dict[tuple[int, ...], tuple[Program, list[SegmentShape]]] = {}
+        self._cuts: dict[tuple[tuple[int, ...], float, float], Cut] = {}
         self._make: Callable[[int, float], Columns | Program] = lambda block, _: trace.block(block)
         self._left: KeptShare | None = None
         if share < 1 and (shorter := trace.shortened(share)) is not None:
@@ -115,14 +133,10 @@ class Excerpt(DerivedTrace):
         content = self._make(number, start)
         if isinstance(content, Columns):
             return _cut_columns(content, self._share, start)
-        shapes, share = self._measure(content), min(1.0, self._share / kept)
-        if kept < 1:
-            # Outer loops were cut already: inner loops stay whole, unless most of the work is in long ones.
-            work = [shape.accesses * shape.trips for shape in shapes]
-            long = sum(n for n, shape in zip(work, shapes, strict=True) if shape.trips * share >= MIN_INNER_ITERATIONS)
-            share, start = share if 2 * long >= sum(work) else 1.0, 0.0
-        excerpt = _cut_program(content, shapes, share, start)
-        return replace(excerpt, share=excerpt.share * kept)
+        if isinstance(content, MovedProgram) and not content.is_whole:
+            content = list(content)
+        cut = self._cut_of(content, kept, start)
+        return BlockExcerpt(_cut_program(content, cut), cut.share * kept, cut.accesses, cut.instructions)
 
     def block(self, block: int) -> Columns | Program:
         """Return the instructions that a block keeps, and count them."""
@@ -131,25 +145,57 @@ class Excerpt(DerivedTrace):
         self.instructions += excerpt.instructions
         return excerpt.content
 
-    def _measure(self, program: Program) -> list[SegmentShape]:
-        """Return the shapes of the segments; programs that differ in their addresses only have the same masks."""
-        key = tuple(id(segment.mask) for segment in program)
+    def _cut_of(self, program: Program, kept: float, start: float) -> Cut:
+        """Return the cut of a program that has `kept` of its iterations; programs that only move are cut alike."""
+        shared = program.shared if isinstance(program, MovedProgram) else None
+        key = (id(shared),) if shared is not None else tuple(id(segment.mask) for segment in program)
+        cut = self._cuts.get((key, kept, start))
+        if cut is None:
+            segments = program if shared is None else shared.segments
+            shapes = self._measure(key, program, segments)
+            cut = _plan_cut(shapes, *self._choose_share(shapes, kept, start))
+            if shared is not None:
+                cut = replace(cut, moves=shared.moves_to(cut.firsts))
+            self._cuts[key, kept, start] = cut
+        return cut
+
+    def _measure(self, key: tuple[int, ...], program: Program, segments: Program) -> list[SegmentShape]:
+        """Return the shapes of the segments of a program."""
         if key not in self._shapes:
             if len(self._shapes) >= MAX_MEASURED_PROGRAMS:
                 self._shapes.clear()
-            # The entry holds the program, so that no other mask can get the same id.
-            self._shapes[key] = program, [SegmentShape.of(segment, self._advance) for segment in program]
+                self._cuts.clear()
+            # The entry holds the program, so that nothing else can get the ids of the key.
+            self._shapes[key] = program, [SegmentShape.of(segment, self._advance) for segment in segments]
         return self._shapes[key][1]
 
+    def _choose_share(self, shapes: Sequence[SegmentShape], kept: float, start: float) -> tuple[float, float]:
+        """Return the share of the iterations to keep of a program that has `kept` of them, and the share to skip."""
+        share = min(1.0, self._share / kept)
+        if kept >= 1:
+            return share, start
+        # Outer loops were cut already: inner loops stay whole, unless most of the work is in long ones.
+        work = [shape.accesses * shape.trips for shape in shapes]
+        long = sum(n for n, shape in zip(work, shapes, strict=True) if shape.trips * share >= MIN_INNER_ITERATIONS)
+        return share if 2 * long >= sum(work) else 1.0, 0.0
 
-def _cut_program(program: Program, shapes: Sequence[SegmentShape], share: float, start: float) -> BlockExcerpt:
+
+def _plan_cut(shapes: Sequence[SegmentShape], share: float, start: float) -> Cut:
     firsts, kept = [0] * len(shapes), [shape.trips for shape in shapes]
     if share < 1:
         firsts, kept = _choose_iterations(shapes, share, start)
-    content = [_cut_segment(s, f, k) for s, f, k in zip(program, firsts, kept, strict=True) if k]
     accesses = sum(shape.accesses * k for shape, k in zip(shapes, kept, strict=True))
     instructions = sum(shape.instructions * k for shape, k in zip(shapes, kept, strict=True))
-    return BlockExcerpt(content, _kept_share(shapes, kept), accesses, instructions)
+    share = _kept_share(shapes, kept)
+    return Cut(np.array(firsts, np.int64), np.array(kept, np.int64), None, share, accesses, instructions)
+
+
+def _cut_program(program: Program, cut: Cut) -> Program:
+    if isinstance(program, MovedProgram):
+        assert cut.moves is not None
+        return program.cut(cut.trips, cut.moves)
+    firsts, trips = cut.firsts.tolist(), cut.trips.tolist()
+    return [_cut_segment(s, f, k) for s, f, k in zip(program, firsts, trips, strict=True) if k]
 
 
 def _choose_iterations(shapes: Sequence[SegmentShape], share: float, start: float) -> tuple[list[int], list[int]]:

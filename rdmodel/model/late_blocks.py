@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import Columns, Program, Segment, Trace
 from rdmodel.trace.derived import DerivedTrace
+from rdmodel.trace.moved import MovedProgram
 
 Share = float | NDArray[np.float64]
 """A share of the instructions of a block: one for all its warps, or one for each."""
@@ -36,6 +37,8 @@ def cut_block(content: Columns | Program, first: Share, last: float) -> Columns 
     """Return the instructions of a block from one share of them to another, each 0 to 1."""
     if isinstance(content, Columns):
         return _cut_warps(content, first, last)
+    if isinstance(content, MovedProgram) and np.ndim(first) == 0:
+        return _cut_moved(content, float(first), last)
     weights = [segment.instructions for segment in content]
     total = sum(weights)
     at, kept = 0, []
@@ -47,6 +50,19 @@ def cut_block(content: Columns | Program, first: Share, last: float) -> Columns 
             kept += _cut_trips(segment, begins, end)
         at += weight
     return kept
+
+
+def _cut_moved(program: MovedProgram, first: float, last: float) -> MovedProgram:
+    """Return what `cut_block` does for one `first`, without writing addresses out."""
+    per_trip = program.shared.instructions
+    weights = per_trip * program.trips
+    total, before = weights.sum(), np.cumsum(weights) - weights
+    begins, ends = (
+        np.clip(np.round((share * total - before) / np.maximum(per_trip, 1)), 0, program.trips).astype(np.int64)
+        for share in (first, last)
+    )
+    trips = np.where(per_trip > 0, np.maximum(ends - begins, 0), 0)
+    return program.cut(trips, program.shared.moves_to(begins))
 
 
 def _cut_trips(segment: Segment, begins: NDArray[np.int64], end: int) -> list[Segment]:

@@ -1,3 +1,5 @@
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,7 +26,6 @@ class ChunkBuffers:
     ) -> None: ...
 
 class SegmentBuffers:
-    end: int
     def __init__(self, segment: Segment) -> None: ...
 
 class StreamBuffers:
@@ -35,6 +36,8 @@ class StreamBuffers:
         end: int,
         program: Program,
         buffers: list[SegmentBuffers | None],
+        moves: NDArray[np.int64] | None,
+        trips: NDArray[np.int64] | None,
         warp: int,
         rule: int,
         line_bits: int,
@@ -44,4 +47,5 @@ class StreamBuffers:
         rows_per_pass: int,
         bypass: NDArray[np.uint8] | None,
     ) -> None: ...
+    def next_warp(self) -> Self: ...
     def fill(self, chunk: ChunkBuffers) -> bool: ...

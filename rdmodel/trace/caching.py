@@ -11,6 +11,7 @@ import numpy as np
 
 from rdmodel.trace.columns import Columns, Program, has_cache_ops
 from rdmodel.trace.derived import DerivedTrace
+from rdmodel.trace.moved import MovedProgram, SharedProgram
 from rdmodel.trace.registers import RegisterUse
 from rdmodel.trace.sources import InstructionSource
 from rdmodel.trace.trace import ShortenedBlocks, Trace, check_blocks, missing_block
@@ -39,6 +40,7 @@ class CachedTrace(DerivedTrace):
     def forget(self) -> None:
         """Drop the cached blocks."""
         self._cached: dict[int, Block] = {}
+        self._shared: set[SharedProgram] = set()
         self._bytes_left = self._max_bytes
 
     def __getattr__(self, name: str) -> Any:
@@ -73,10 +75,14 @@ class CachedTrace(DerivedTrace):
         content = self._cached.get(block)
         if content is None:
             content = self.original.block(block)
-            size = _bytes(content)
+            size, shared = _bytes(content), content.shared if isinstance(content, MovedProgram) else None
+            if shared is not None and shared not in self._shared:
+                size += shared.nbytes
             if size <= self._bytes_left:
                 self._bytes_left -= size
                 self._cached[block] = content
+                if shared is not None:
+                    self._shared.add(shared)
         return content
 
 
@@ -157,12 +163,9 @@ def _digest(block: Block) -> bytes:
 
 
 def _bytes(block: Block) -> int:
-    return sum(
-        np.asarray(getattr(part, field.name)).nbytes
-        for part in ([block] if isinstance(block, Columns) else block)
-        for field in fields(part)
-        if getattr(part, field.name) is not None
-    )
+    if isinstance(block, MovedProgram):
+        return block.nbytes
+    return sum(part.nbytes for part in ([block] if isinstance(block, Columns) else block))
 
 
 def _instructions(block: Block) -> int:

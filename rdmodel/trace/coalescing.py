@@ -19,6 +19,7 @@ from rdmodel.trace._coalesce import ChunkBuffers, SegmentBuffers, StreamBuffers
 from rdmodel.trace.columns import Columns, Program
 from rdmodel.trace.launch import WARP
 from rdmodel.trace.mapped_pages import Pages
+from rdmodel.trace.moved import MovedProgram
 from rdmodel.trace.trace import Trace, locate_block
 
 SECTOR = 32
@@ -128,8 +129,8 @@ class WarpStream(StreamBuffers):
 
     `pages`, if the columns are mapped from files, receive the ranges that were read. `request_bytes`, a power of two,
     are the bytes that a group of lanes may access. `bypass` has 1 for loads that do not look into the L1, at
-    ``space * CACHE_OPS + cache_op``; None: all do. The warps of a block may share a list of `buffers`, with an entry
-    for each segment, which is filled as segments are read.
+    ``space * CACHE_OPS + cache_op``; None: all do. Streams of other warps of the block that `next_warp` returns share
+    what they read of a program.
     """
 
     __slots__ = ()
@@ -143,16 +144,20 @@ class WarpStream(StreamBuffers):
         pages: Pages | None = None,
         request_bytes: int = WHOLE_WARP,
         bypass: NDArray[np.uint8] | None = None,
-        buffers: list[SegmentBuffers | None] | None = None,
     ) -> None:
+        columns: Columns | None
+        program: Program
         columns, program = (source, ()) if isinstance(source, Columns) else (None, source)
+        buffers: list[SegmentBuffers | None] | None = None
         position, end = (0, 0) if columns is None else (int(columns.warp_start[at]) for at in (warp, warp + 1))
-        if buffers is None:
-            buffers = [None] * len(program)
         bits, most = line.bit_length() - 1, WARP * (16 // line + 2)
+        moves = trips = None
+        if isinstance(program, MovedProgram):
+            moves, trips, buffers = program.moves, program.trips, program.shared.buffers
+            program = program.shared.segments
         super().__init__(
-            columns, position, end, program, buffers, warp, int(rule), bits, request_bytes, most, pages, ROWS_PER_PASS,
-            bypass,
+            columns, position, end, program, buffers or [None] * len(program), moves, trips, warp, int(rule), bits,
+            request_bytes, most, pages, ROWS_PER_PASS, bypass,
         )  # fmt: skip
 
 
@@ -166,11 +171,15 @@ def open_block(
 ) -> list[WarpStream]:
     """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two."""
     source, first = locate_block(trace, block)
-    buffers: list[SegmentBuffers | None] = [None] * (0 if isinstance(source, Columns) else len(source))
-    return [
-        WarpStream(source, first + warp, line, rule, trace.pages, request_bytes, bypass, buffers)
-        for warp in range(trace.launch.block_warps)
-    ]
+    warps = trace.launch.block_warps
+    if isinstance(source, Columns):
+        return [
+            WarpStream(source, first + warp, line, rule, trace.pages, request_bytes, bypass) for warp in range(warps)
+        ]
+    streams = [WarpStream(source, first, line, rule, None, request_bytes, bypass)]
+    while len(streams) < warps:
+        streams.append(streams[-1].next_warp())
+    return streams
 
 
 def coalesce(columns: Columns, line: int, rule: StoreRule) -> Iterator[Chunk]:

@@ -137,6 +137,11 @@ class Columns:
         """Number of warps."""
         return len(self.warp_start) - 1
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of the columns."""
+        return _bytes_of_fields(self)
+
     def check(self, pages: Pages | None = None) -> None:
         """Raise `TraceError` unless every column agrees with every other; O(instructions), in bounded memory.
 
@@ -263,6 +268,11 @@ class Segment:
         """Warp instructions in the segment, over all warps."""
         return self.trips * int(np.count_nonzero(self.mask))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of the columns."""
+        return _bytes_of_fields(self)
+
     def with_lanes(
         self,
         base: NDArray[np.int64],
@@ -284,6 +294,11 @@ class Segment:
             step=self.step,
             cache_op=self.cache_op,
         )
+
+
+def _bytes_of_fields(part: Columns | Segment) -> int:
+    columns = (getattr(part, field.name) for field in fields(part))
+    return sum(column.nbytes for column in columns if isinstance(column, np.ndarray))
 
 
 Program = Sequence[Segment]

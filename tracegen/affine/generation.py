@@ -7,14 +7,17 @@ recorded and shifted to the others. The same holds for the iterations of a loop 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rdmodel.common.cancellation import checkpoint
 from rdmodel.common.memory import memory_text
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Op, Program, Segment
+from rdmodel.trace.moved import MovedProgram, SharedProgram
 from tracegen.affine.affine_form import Affine
 from tracegen.affine.bounds import describe_violation
 from tracegen.affine.nest import (
@@ -31,7 +34,7 @@ from tracegen.affine.nest import (
     walk,
 )
 from tracegen.affine.recording import AffineInstruction, LoopBody, SegmentRecorder, State
-from tracegen.affine.shifting import program_bytes, repeat_program, repeated_bytes, shift_program
+from tracegen.affine.shifting import program_bytes, repeat_program, repeated_bytes
 from tracegen.affine.uniform_ranges import cut_iterations
 from tracegen.simt.block import Geometry
 from tracegen.simt.scoreboard import Mask
@@ -52,7 +55,7 @@ class Generator:
     def __init__(self, launch: Launch, nest: Nest, unroll: int | None) -> None:
         self._launch, self._nest, self._unroll = launch, nest, unroll
         self._geometry = Geometry(launch)
-        self._cache: dict[tuple[object, ...], tuple[tuple[int, int, int], Program]] = {}
+        self._cache: dict[tuple[object, ...], _Recorded] = {}
         self._bytes = 0
 
     def block(self, block: int) -> Program:
@@ -60,26 +63,45 @@ class Generator:
         width, height, _ = self._launch.grid
         at = block % width, block // width % height, block // (width * height)
         key = self._nest.control.key(at)
-        if key not in self._cache:
+        recorded = self._cache.get(key)
+        if recorded is None:
             program = _BlockRun(self._launch, self._nest, self._geometry, at, self._unroll).program()
-            self._store(key, at, program)
-            return program
-        origin, program = self._cache[key]
-        distance = [at[d] - origin[d] for d in BLOCK_DIMENSIONS]
-        return (
-            shift_program(program, self._nest.moves[:, : len(BLOCK_DIMENSIONS)] @ distance)
-            if any(distance)
-            else program
-        )
+            size = sum(segment.base.nbytes for segment in program)
+            if size > MAX_CACHED_BYTES or self._nest.control.exact:
+                return program
+            recorded = _Recorded.of(program, at, self._nest.moves)
+            self._store(key, recorded, size)
+        return recorded.at(at)
 
-    def _store(self, key: tuple[object, ...], at: tuple[int, int, int], program: Program) -> None:
-        size = sum(segment.base.nbytes for segment in program)
+    def _store(self, key: tuple[object, ...], recorded: _Recorded, size: int) -> None:
         if self._bytes + size > MAX_CACHED_BYTES:
             self._cache.clear()
             self._bytes = 0
-        if size <= MAX_CACHED_BYTES and not self._nest.control.exact:
-            self._cache[key] = at, program
-            self._bytes += size
+        self._cache[key] = recorded
+        self._bytes += size
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """The program of a block with the ids `origin`, and by how many bytes one block further moves each instruction.
+
+    `moves` has a row for each dimension of the grid.
+    """
+
+    program: SharedProgram
+    origin: tuple[int, int, int]
+    moves: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, program: Program, origin: tuple[int, int, int], moves: NDArray[np.int64]) -> _Recorded:
+        """Return the record of a program, with the moves of instructions by `pc` and dimension."""
+        shared = SharedProgram(program)
+        return cls(shared, origin, np.ascontiguousarray(moves[shared.pc, : len(BLOCK_DIMENSIONS)].T))
+
+    def at(self, block: tuple[int, int, int]) -> MovedProgram:
+        """Return the program of the block with these ids."""
+        distance = [a - b for a, b in zip(block, self.origin, strict=True)]
+        return MovedProgram(self.program, np.dot(distance, self.moves))
 
 
 class _BlockRun:

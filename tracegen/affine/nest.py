@@ -229,7 +229,8 @@ class Control:
                 self._add_trips(node.distance)
 
     def _sign(self, form: Affine) -> _BlockSign:
-        return _BlockSign(_block_terms(form), form.least(self._box), form.most(self._box))
+        x, y, z = (form.coefficient(dimension) for dimension in BLOCK_DIMENSIONS)
+        return _BlockSign((x, y, z), form.least(self._box), form.most(self._box))
 
     def _add_trips(self, distance: Bound) -> None:
         if (
@@ -261,9 +262,9 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class _BlockSign:
-    """A form with the terms `part` in block ids, whose other terms sum up to values from `least` to `most`."""
+    """A form with coefficients of the three block ids, whose other terms sum up to values from `least` to `most`."""
 
-    part: tuple[tuple[int, int], ...]
+    coefficients: tuple[int, int, int]
     least: int
     most: int
 
@@ -279,15 +280,12 @@ class _BlockSign:
         return "none" if part + self.most < 0 else part
 
     def _block_value(self, at: tuple[int, int, int]) -> int:
-        return sum(at[dimension] * coefficient for dimension, coefficient in self.part)
-
-
-def _block_terms(form: Affine) -> tuple[tuple[int, int], ...]:
-    return tuple(term for term in form.terms if term[0] in BLOCK_DIMENSIONS)
+        x, y, z = self.coefficients
+        return x * at[0] + y * at[1] + z * at[2]
 
 
 def _depends_on_block(form: Affine) -> bool:
-    return bool(_block_terms(form))
+    return any(dimension in BLOCK_DIMENSIONS for dimension, _ in form.terms)
 
 
 def _block_value_of(form: Affine, at: tuple[int, int, int]) -> int:

@@ -1,4 +1,4 @@
-"""Shift the addresses of recorded segments, to another block or to further iterations of a loop around them."""
+"""Shift the addresses of recorded segments to further iterations of a loop around them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,6 @@ MAX_UNROLLED_INSTRUCTIONS = 1024
 
 SEGMENT_BYTES = 1 << 10
 """Memory of a segment besides its addresses."""
-
-
-def shift_program(program: Sequence[Segment], offsets: NDArray[np.int64]) -> list[Segment]:
-    """Return a program in which the addresses of instruction `pc` are moved by ``offsets[pc]`` bytes."""
-    return [segment.with_lanes(segment.base + offsets[segment.pc][:, None]) for segment in program]
 
 
 def repeat_program(program: Sequence[Segment], offsets: NDArray[np.int64], times: range) -> list[Segment]:

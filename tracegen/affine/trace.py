@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from rdmodel.trace import InstructionSource, Program, Work, check_blocks, missing_block
+from rdmodel.trace.moved import move_program
 from tracegen.affine.binding import bind_kernel
 from tracegen.affine.generation import Generator
 from tracegen.affine.nest import NestAccess, walk
-from tracegen.affine.shifting import shift_program
 from tracegen.affine.shortening import ShortenedNest
 from tracegen.affine.statements import KernelForm
 from tracegen.affine.work import NestWork
@@ -91,7 +91,7 @@ class AffineTrace(GeneratedTrace):
         def make(block: int, start: float) -> Program:
             offsets = nest.address_offsets(start)
             program = other.block(block)
-            return shift_program(program, offsets) if offsets.any() else program
+            return move_program(program, offsets) if offsets.any() else program
 
         def remaining_share(block: int) -> float:
             return nest.remaining_share(
