@@ -255,20 +255,6 @@ cdef class Core:
         self.fed_seconds += <double> (after.tv_sec - before.tv_sec) + 1e-9 * <double> (after.tv_nsec - before.tv_nsec)
         return self._put_chunk(warp, chunk, more)
 
-    def take_log(
-        self, int64_t[::1] times, int64_t[::1] lines, uint32_t[::1] sectors, uint32_t[::1] full, uint8_t[::1] writes
-    ):
-        """Move the `logged` requests, in the order in which they left the SM, to arrays of that length."""
-        cdef int64_t i
-        assert times.shape[0] == lines.shape[0] == sectors.shape[0] == full.shape[0] == writes.shape[0] == self.logged
-        for i in range(self.logged):
-            times[i] = self.log[i].time
-            lines[i] = self.log[i].line
-            sectors[i] = self.log[i].sectors
-            full[i] = self.log[i].full
-            writes[i] = self.log[i].write
-        self.logged = 0
-
     # ---- origins
 
     def tally_by(self, const int64_t[::1] first, const int64_t[::1] end, int64_t shift):

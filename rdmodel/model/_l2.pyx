@@ -11,19 +11,8 @@ from rdmodel._tree cimport popcount
 from rdmodel.structures._index cimport modulo
 
 
-cdef enum:
-    PERIODS = 8           # numbers of periods whose requests are counted apart
-
-cdef struct Counts:
-    int64_t reads, hits, writes, write_hits, write_backs, dirtied, dram_read_sectors, partition_sectors, cold, old_hits
-
 cdef class CountedCache:
     """Base of both caches: counters by period, where the period of request i is ``writes[i] >> 1``."""
-
-    cdef Counts counted[PERIODS]      # by period
-    cdef Counts* now                  # those of the request under way
-    cdef int64_t dirty_ways           # lines of a set that may be dirty; -1: all
-    cdef readonly int64_t empty       # number of ways without a line
 
     def __cinit__(self):
         self.now = &self.counted[0]
@@ -37,22 +26,12 @@ cdef class CountedCache:
         self.now = &self.counted[(write >> 1) % PERIODS]
 
 
-cdef struct Way:
-    int64_t line
-    bint dirty
-    bint old              # not requested since a `Warmer` added it
-
-
 cdef class SharedCache(CountedCache):
     """A cache of `sets` sets with `ways` lines each and LRU replacement; a line is in set line mod `sets`.
 
     At most `dirty_ways` lines of a set are dirty: the least recently used of them is cleaned before one more is (-1: no
     limit).
     """
-
-    cdef Way* way                     # [sets x ways]
-    cdef int64_t* lines_in            # [sets] number of lines in each set
-    cdef int64_t sets, ways
 
     def __init__(self, *, int64_t sets, int64_t ways, int64_t dirty_ways=-1):
         assert self.way == NULL, "a cache is set up once"
@@ -144,25 +123,12 @@ cdef class SharedCache(CountedCache):
             self.empty -= 1
 
 
-cdef struct SectorWay:
-    int64_t line
-    uint32_t valid        # sectors that can be read
-    uint32_t dirty        # sectors to be written back
-    uint32_t cleaned      # sectors that have been written back while the line was here
-    uint32_t old          # valid sectors that were not requested since a `Warmer` added them
-
-
 cdef class SectoredCache(CountedCache):
     """A cache whose lines have sectors: `partitions` of `units` / `partitions` sets with `ways` lines each, and LRU.
 
     A read that misses fetches granules of `fetch` sectors. With `hashed`, lines are spread over the units by all bits.
     `dirty_ways` is that of `SharedCache`.
     """
-
-    cdef SectorWay* way               # [partitions x sets x ways]
-    cdef int64_t* lines_in            # [partitions x sets] number of lines in each set
-    cdef int64_t units, partitions, sets, ways, fetch, bits
-    cdef bint hashed
 
     def __init__(
         self, *, int64_t units, int64_t partitions, int64_t ways, int64_t fetch, bint hashed, int64_t dirty_ways=-1,

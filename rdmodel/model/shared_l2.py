@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Protocol
 
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.model._core import DONE, WANT_BLOCK, WANT_LOG, Core
 from rdmodel.model._l2 import SectoredCache, SharedCache, Warmer
+from rdmodel.model._pending import PendingRequests
 from rdmodel.results.prediction import L2Prediction
 
 MAX_LOGGED_REQUESTS = 4096
@@ -134,19 +132,14 @@ class SharedL2:
                 hashed=gpu.l2.index == "hash",
                 dirty_ways=dirty_ways,
             )
-        self._logs = [[_Log.empty(0)] for _ in range(sms)]
-        self._pending = 0
+        self._sms = sms
+        self._requests = PendingRequests(sms)
         self._merge_at = MIN_PENDING_TO_MERGE
 
     def take_log(self, sm: int, core: Core) -> None:
         """Take over the requests that have left an SM since the last call."""
         if core.logged:
-            log = _Log.empty(core.logged)
-            core.take_log(log.times, log.lines, log.sectors, log.full, log.writes)
-            if self.period:
-                log.writes += np.uint8(2 * self.period)
-            self._logs[sm].append(log)
-            self._pending += len(log.times)
+            self._requests.take(sm, core, self.period)
 
     def take_logs(self, sms: Sequence[ModelledSm]) -> None:
         """Take over the requests that have left all SMs since the last calls."""
@@ -160,11 +153,11 @@ class SharedL2:
 
     def pass_time(self, now: int, sms: Sequence[ModelledSm]) -> None:
         """Note that all SMs have come to the time `now`; serve the requests from before if enough are pending."""
-        if self._pending > self._merge_at:
+        if self._requests.count > self._merge_at:
             self.take_logs(sms)
             self._serve(now)
             # Requests of SMs that are far ahead stay pending; merge less often then.
-            self._merge_at = max(MIN_PENDING_TO_MERGE, 2 * self._pending)
+            self._merge_at = max(MIN_PENDING_TO_MERGE, 2 * self._requests.count)
 
     def finish(self) -> None:
         """Serve all pending requests."""
@@ -175,7 +168,7 @@ class SharedL2:
 
         `old` requests are from before all others.
         """
-        return Warmer(self._cache, sms=len(self._logs), entries=entries, old=old)
+        return Warmer(self._cache, sms=self._sms, entries=entries, old=old)
 
     def counts(self, period: int) -> dict[str, int]:
         """Return the counters of the requests of a period by name: those of `L2Prediction`, and three more.
@@ -190,61 +183,7 @@ class SharedL2:
         """Return the counters of the L2, of all requests in period 0."""
         counts = self.counts(0) | {"dirty": self._cache.dirty()}
         known = {name: counts[name] for name in L2Prediction.COUNTERS}
-        return L2Prediction(sms_modelled=len(self._logs), line=self._line, sector=self._sector, **known)
+        return L2Prediction(sms_modelled=self._sms, line=self._line, sector=self._sector, **known)
 
     def _serve(self, until: int | None) -> None:
-        """Serve the requests from before `until` (None: all), ordered by time, then SM, then as they left the SM."""
-        due = []
-        for sm, logs in enumerate(self._logs):
-            log = _Log.join(logs)
-            end = len(log.times) if until is None else int(np.searchsorted(log.times, until))
-            due.append(log.part(0, end))
-            self._logs[sm] = [log.part(end, len(log.times))]
-        log = _Log.join(due)
-        order = np.argsort(log.times, kind="stable")
-        if isinstance(self._cache, SharedCache):
-            self._cache.request(log.lines[order], log.writes[order])
-        else:
-            sides = np.repeat(np.arange(len(due)) % self._partitions, [len(part.times) for part in due])
-            self._cache.request(log.lines[order], log.sectors[order], log.full[order], log.writes[order], sides[order])
-        self._pending -= len(order)
-
-
-class _Log:
-    """Requests of an SM in the order in which they left it: time, line, sectors, and whether these are written.
-
-    Of written sectors, `full` has those that are written in every byte.
-    """
-
-    __slots__ = ("full", "lines", "sectors", "times", "writes")
-
-    def __init__(
-        self,
-        times: NDArray[np.int64],
-        lines: NDArray[np.int64],
-        sectors: NDArray[np.uint32],
-        full: NDArray[np.uint32],
-        writes: NDArray[np.uint8],
-    ) -> None:
-        self.times, self.lines, self.sectors, self.full, self.writes = times, lines, sectors, full, writes
-
-    @classmethod
-    def empty(cls, count: int) -> _Log:
-        return cls(
-            np.empty(count, np.int64),
-            np.empty(count, np.int64),
-            np.empty(count, np.uint32),
-            np.empty(count, np.uint32),
-            np.empty(count, np.uint8),
-        )
-
-    @classmethod
-    def join(cls, logs: Sequence[_Log]) -> _Log:
-        def column(name: str) -> NDArray[Any]:
-            return np.concatenate([getattr(log, name) for log in logs])
-
-        return logs[0] if len(logs) == 1 else cls(*map(column, ("times", "lines", "sectors", "full", "writes")))
-
-    def part(self, first: int, end: int) -> _Log:
-        part = slice(first, end)
-        return _Log(self.times[part], self.lines[part], self.sectors[part], self.full[part], self.writes[part])
+        self._requests.serve(self._cache, self._partitions, until)

@@ -231,7 +231,7 @@ def test_what_is_not_merged_yet_does_not_grow_with_the_trace():
 
     def note(self: shared_l2.SharedL2, now: int, sms: list[shared_l2.ModelledSm]) -> None:
         pass_time(self, now, sms)
-        longest.append(self._pending)
+        longest.append(self._requests.count)
 
     pass_time = shared_l2.SharedL2.pass_time
     with (

@@ -1,0 +1,150 @@
+"""Keep the requests of the SMs until the L2 serves them, and serve them in the order of time."""
+
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memmove
+
+from rdmodel.model._core cimport Core, Request
+from rdmodel.model._l2 cimport CountedCache, SectoredCache, SharedCache
+from rdmodel.structures._memory cimport grow
+
+
+cdef struct Pending:
+    int64_t time
+    int64_t line
+    uint32_t sectors
+    uint32_t full         # of a write: those of which it changes every byte
+    int32_t writes        # bit 0: it is a write; the rest: its period
+
+
+cdef struct Queue:
+    # The requests of an SM, in the order in which they left it; those before `first` are served.
+    Pending* item
+    int64_t first, end, capacity
+
+
+cdef struct Front:
+    # The earliest request of an SM that is not served.
+    int64_t time, sm
+
+
+cdef class PendingRequests:
+    """The `count` requests that have left the SMs 0 to `sms` - 1 and are not served yet."""
+
+    cdef Queue* queue                 # of each SM
+    cdef Front* heap                  # of the SMs with a request to serve, the earliest first
+    cdef int64_t sms
+    cdef readonly int64_t count
+
+    def __init__(self, int64_t sms):
+        assert self.queue == NULL and sms > 0
+        self.sms = sms
+        self.queue = <Queue*> calloc(<size_t> sms, sizeof(Queue))
+        self.heap = <Front*> calloc(<size_t> sms, sizeof(Front))
+        if self.queue == NULL or self.heap == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef int64_t sm
+        if self.queue != NULL:
+            for sm in range(self.sms):
+                free(self.queue[sm].item)
+        free(self.queue)
+        free(self.heap)
+
+    def take(self, int64_t sm, Core core not None, int64_t period):
+        """Take over the requests that have left an SM since the last call; they are counted in `period`."""
+        cdef Queue* q
+        cdef int64_t i, capacity
+        cdef const Request* request
+        assert 0 <= sm < self.sms and period >= 0
+        q = &self.queue[sm]
+        capacity = max(q.end + core.logged, 2 * q.capacity)
+        if q.end + core.logged > q.capacity:
+            if grow(<void**> &q.item, capacity, sizeof(Pending)) < 0:
+                raise MemoryError
+            q.capacity = capacity
+        for i in range(core.logged):
+            request = &core.log[i]
+            q.item[q.end + i] = Pending(
+                request.time, request.line, request.sectors, request.full, <int32_t> (2 * period + request.write)
+            )
+        q.end += core.logged
+        self.count += core.logged
+        core.logged = 0
+
+    def serve(self, CountedCache cache not None, int64_t partitions, until):
+        """Serve the requests from before `until` (None: all), ordered by time, then SM, then as they left the SM.
+
+        SM i is on the side ``i % partitions`` of the L2.
+        """
+        cdef int64_t end = INT64_MAX if until is None else until
+        cdef SharedCache plain = cache if isinstance(cache, SharedCache) else None
+        cdef SectoredCache sectored = None if plain is not None else <SectoredCache?> cache
+        cdef int64_t sm
+        with nogil:
+            self._serve(plain, sectored, partitions, end)
+            for sm in range(self.sms):
+                close_up(&self.queue[sm])
+
+    cdef void _serve(
+        self, SharedCache plain, SectoredCache sectored, int64_t partitions, int64_t until
+    ) noexcept nogil:
+        cdef int64_t size = 0, sm
+        cdef Queue* q
+        cdef const Pending* p
+        for sm in range(self.sms):
+            q = &self.queue[sm]
+            if q.first < q.end and q.item[q.first].time < until:
+                self.heap[size] = Front(q.item[q.first].time, sm)
+                size += 1
+        for sm in range(size // 2 - 1, -1, -1):
+            sink(self.heap, sm, size)
+        while size > 0:
+            sm = self.heap[0].sm
+            q = &self.queue[sm]
+            p = &q.item[q.first]
+            q.first += 1
+            self.count -= 1
+            if plain is not None:
+                plain._begin(<uint8_t> p.writes)
+                plain._request(p.line, p.writes & 1)
+            elif p.writes & 1:
+                sectored._begin(<uint8_t> p.writes)
+                sectored._write(p.line, p.sectors, p.full, sm % partitions)
+            else:
+                sectored._begin(<uint8_t> p.writes)
+                sectored._read(p.line, p.sectors, sm % partitions)
+            if q.first < q.end and q.item[q.first].time < until:
+                self.heap[0].time = q.item[q.first].time
+            else:
+                size -= 1
+                self.heap[0] = self.heap[size]
+            sink(self.heap, 0, size)
+
+
+cdef inline bint is_before(const Front* a, const Front* b) noexcept nogil:
+    return a.time < b.time or a.time == b.time and a.sm < b.sm
+
+
+cdef inline void sink(Front* heap, int64_t at, int64_t size) noexcept nogil:
+    # Move a front down in the heap until it is before both fronts below it.
+    cdef Front moved = heap[at]
+    cdef int64_t child = 2 * at + 1
+    while child < size:
+        if child + 1 < size and is_before(&heap[child + 1], &heap[child]):
+            child += 1
+        if not is_before(&heap[child], &moved):
+            break
+        heap[at] = heap[child]
+        at = child
+        child = 2 * at + 1
+    heap[at] = moved
+
+
+cdef void close_up(Queue* q) noexcept nogil:
+    # Remove the served requests.
+    q.end -= q.first
+    if q.first > 0 and q.end > 0:
+        memmove(q.item, q.item + q.first, <size_t> q.end * sizeof(Pending))
+    q.first = 0
