@@ -161,6 +161,7 @@ cdef class Core:
     cdef uint64_t* ready_bits         # the same warps as a set, one bit per slot
     cdef int64_t* parked
     cdef int64_t ready_size, parked_size
+    cdef bint listed                  # the order of the ready warps matters; otherwise they are kept as a set only
     cdef Calendar waiting
     cdef Calendar events
     # Lines; the first `known` of them have a record and a `position` in their set's stack.
@@ -415,12 +416,18 @@ cdef class Core:
     # ---- warps and blocks
 
     cdef inline void _make_ready(self, int64_t warp) noexcept nogil:
-        if self.ready + self.ready_size == self.ready_room + 2 * self.warps:
-            memmove(self.ready_room, self.ready, <size_t> self.ready_size * sizeof(int32_t))
-            self.ready = self.ready_room
-        self.ready[self.ready_size] = <int32_t> warp
+        if self.listed:
+            if self.ready + self.ready_size == self.ready_room + 2 * self.warps:
+                memmove(self.ready_room, self.ready, <size_t> self.ready_size * sizeof(int32_t))
+                self.ready = self.ready_room
+            self.ready[self.ready_size] = <int32_t> warp
         self.ready_size += 1
         self.ready_bits[warp >> 6] |= <uint64_t> 1 << (warp & 63)
+
+    cdef inline void _take_ready_slot(self, int64_t warp) noexcept nogil:
+        # Remove a warp from the ready ones, of which no list is kept.
+        self.ready_size -= 1
+        self.ready_bits[warp >> 6] &= ~(<uint64_t> 1 << (warp & 63))
 
     cdef inline int64_t _take_ready(self, int64_t index) noexcept nogil:
         # Remove the warp at an index of the ready list; the others keep their order.

@@ -75,6 +75,7 @@ cdef class Core:
         self.hit_latency = hit_latency
         self.latency = array("q")
         self.divergence = divergence
+        self.listed = True
         self.track = track
         self.sectored = sectored
         self.unused = NONE

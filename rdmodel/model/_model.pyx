@@ -307,6 +307,7 @@ cdef class HardwareCore(Shared):
             self.slots_of[i % schedulers * self.words + (i >> 6)] |= <uint64_t> 1 << (i & 63)
         for i in range(schedulers):
             self.sched[i] = Scheduler(sched if self.divergence else SCHED_FIFO, NONE, 0)
+        self.listed = self.sched[0].kind == SCHED_RANDOM or self.sched[0].kind == SCHED_FIFO
         self.stores = stores
         self.stagger = stagger
         self.head = head
@@ -480,24 +481,37 @@ cdef class HardwareCore(Shared):
         for i in range(self.schedulers):
             at = self._choose(number)
             if at >= 0:
-                w = &self.warp[self.ready[at]]
+                warp = self.ready[at] if self.listed else at
+                w = &self.warp[warp]
                 if w.gap_left > 0 or self.port == NONE:
-                    warp = self._take_ready(at)
                     self.sched[number].last = warp
                     self.sched[number].last_age = w.age
                     if w.gap_left == 0:
+                        self._take_chosen(at)
                         self.port = warp
                         self.turn = number + 1 if number + 1 < self.schedulers else 0
-                    elif self._issue_other(warp) == C_MEMORY:
+                    elif self._issue_other(warp, at) == C_MEMORY:
                         return C_MEMORY
             number = number + 1 if number + 1 < self.schedulers else 0
         return C_GO
 
-    cdef int _issue_other(self, int64_t warp) noexcept nogil:
+    cdef inline void _take_chosen(self, int64_t at) noexcept nogil:
+        """Remove the warp that `_choose` has returned from the ready ones."""
+        if self.listed:
+            self._take_ready(at)
+        else:
+            self._take_ready_slot(at)
+
+    cdef inline int _issue_other(self, int64_t warp, int64_t at) noexcept nogil:
         """Issue an instruction that does not access memory: the warp is ready again in the next step."""
         cdef Warp* w = &self.warp[warp]
         cdef Event turn = Event(self.now, self.order, warp, warp)
         w.gap_left -= 1
+        # No other scheduler chooses this warp, and none chooses twice in a step: where the order of the ready warps does
+        # not matter, it may stay among them.
+        if not self.listed and (w.gap_left > 0 or w.program[w.at].op != OP_BARRIER):
+            return C_GO
+        self._take_chosen(at)
         w.key = Arrival(self.now, self.order)
         self.order += 1
         return C_MEMORY if calendar_put(&self.waiting, turn) < 0 else C_GO
@@ -510,9 +524,10 @@ cdef class HardwareCore(Shared):
             if self.port != NONE:
                 w = &self.warp[self.port]
                 return w.program[w.at].count
-            for i in range(self.ready_size):
-                w = &self.warp[self.ready[i]]
-                most = max(most, <int64_t> w.program[w.at].count)
+            for i in range(self.warps):
+                if has_bit(self.ready_bits, i):
+                    w = &self.warp[i]
+                    most = max(most, <int64_t> w.program[w.at].count)
         return most
 
     cdef int _wait_for_turn(self, Warp* w) noexcept nogil:
@@ -633,9 +648,9 @@ cdef class HardwareCore(Shared):
         return C_GO
 
     cdef int64_t _choose(self, int64_t number) noexcept nogil:
-        """Return the index in the ready list of the warp that a scheduler chooses; -1 if none of its warps is ready."""
+        """Return the ready warp that a scheduler chooses, or its index if there is a list of them; -1: none of its own is ready."""
         cdef const uint64_t* slots = self.slots_of + number * self.words
-        cdef int64_t i, slot
+        cdef int64_t i
         if self.sched[0].kind == SCHED_RANDOM:
             self.choice_at += 1
             return <int64_t> (self.choice[self.choice_at - 1] * <double> self.ready_size)
@@ -644,11 +659,7 @@ cdef class HardwareCore(Shared):
                 if has_bit(slots, self.ready[i]):
                     return i
             return -1
-        slot = sched_pick(&self.sched[number], self.ready_bits, slots, self.words, self.warps, self.warp)
-        for i in range(self.ready_size):
-            if self.ready[i] == slot:
-                return i
-        return -1
+        return sched_pick(&self.sched[number], self.ready_bits, slots, self.words, self.warps, self.warp)
 
     cdef inline int _access_sectors(self, int64_t id, uint64_t masks, bint load, Warp* w) noexcept nogil:
         if load:
