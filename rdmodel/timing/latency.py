@@ -13,6 +13,7 @@ from rdmodel.gpu.latency import dram_latency, unloaded_latency
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Op, Segment, Space, Trace, Work, locate_block
 from rdmodel.trace.columns import slice_warps
+from rdmodel.trace.moved import MovedProgram, SharedProgram
 from rdmodel.trace.work import ARITHMETIC_CLASSES, SHARED_ACCESSES
 
 SAMPLED_WARPS = 4
@@ -101,14 +102,22 @@ def mean_gap(work: Work, latencies: Mapping[str, float], rates: Mapping[str, flo
     return max(dependent, busy_cycles(count, rates, schedulers)) / total
 
 
-def follow_warps(trace: Trace, block: int, latencies: Latencies) -> list[list[Phase]]:
-    """Return the phases of some warps of a block, as if each were alone on its SM."""
-    source, first = locate_block(trace, block)
+def follow_warps(trace: Trace, blocks: Sequence[int], latencies: Latencies) -> Iterator[list[list[Phase]]]:
+    """Yield for each block the phases of some of its warps, as if each were alone on its SM."""
     warps = trace.launch.block_warps
     chosen = sorted({int(warp) for warp in np.linspace(0, warps - 1, min(warps, SAMPLED_WARPS))})
-    if isinstance(source, Columns):
-        return [_follow_columns(slice_warps(source, first + w, first + w + 1), latencies) for w in chosen]
-    return [_follow_program(source, warp, latencies) for warp in chosen]
+    followed: dict[SharedProgram, list[list[Phase]]] = {}
+    for block in blocks:
+        source, first = locate_block(trace, block)
+        if isinstance(source, Columns):
+            yield [_follow_columns(slice_warps(source, first + w, first + w + 1), latencies) for w in chosen]
+        elif isinstance(source, MovedProgram) and source.is_whole:
+            # Blocks that differ in their addresses only need the same time.
+            if source.shared not in followed:
+                followed[source.shared] = [_follow_program(source.shared.segments, w, latencies) for w in chosen]
+            yield followed[source.shared]
+        else:
+            yield [_follow_program(source, warp, latencies) for warp in chosen]
 
 
 class _Warp:

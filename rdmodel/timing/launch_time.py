@@ -262,21 +262,22 @@ def _phases(
     """Return the phases of sampled warps and their weights, from chains of instructions, or else from `needs`."""
     latencies, schedulers = mean_latencies(traffic, gpu, rates), gpu.core.schedulers
     average = counted.average
-    own = loads_by_space(latencies, mean_gap(average, latencies, rates, schedulers))
+    gaps = loads_by_space(latencies, mean_gap(average, latencies, rates, schedulers))
     found: list[list[Phase]] = []
     weights: list[float] = []
-    for block, weight in zip(counted.blocks, counted.weights, strict=True):
-        chains = trace.chains(block, latencies)
-        if chains is None:
-            followed = follow_warps(trace, block, own)
+    chains = [trace.chains(block, latencies) for block in counted.blocks]
+    alone = follow_warps(trace, [block for block, own in zip(counted.blocks, chains, strict=True) if own is None], gaps)
+    for own, weight in zip(chains, counted.weights, strict=True):
+        if own is None:
+            followed = next(alone)
         else:
-            followed = [[_phase(*chain, busy_cycles(chain[1], rates, schedulers)) for chain in chains]]
+            followed = [[_phase(*chain, busy_cycles(chain[1], rates, schedulers)) for chain in own]]
         found += followed
         weights += [weight / len(followed)] * len(followed)
     if any(phase.gaps or phase.accesses for phases in found for phase in phases):
         return found, weights
-    gaps = average.issued / max(1, average.warps)
-    return [[Phase(gaps * own.gap, 0.0, gaps)]], [1.0]
+    issued = average.issued / max(1, average.warps)
+    return [[Phase(issued * gaps.gap, 0.0, issued)]], [1.0]
 
 
 def _phase(cycles: float, classes: Mapping[str, float], accesses: float, busy: float) -> Phase:
