@@ -235,8 +235,9 @@ def _add_unseen_errors(
     order_error = widening * (WAVE_ORDER_ERROR if several_waves or fills_later else WAVE_ORDER_ERROR / 3)
     for name in ("hits", "latency_misses", *MissCounts.CAUSES):
         add(name, order_error * min(misses, counts[name]) + 1.0)
+    variation = max(BLOCK_VARIATION_ERROR, plan.spread)
     for name in errors:
-        add(name, max(BLOCK_VARIATION_ERROR, plan.spread) * counts[name])
+        add(name, variation * counts[name])
     add("steps", widening * (WAVE_ORDER_TIME_ERROR if several_waves else WAVE_ORDER_TIME_ERROR / 3) * counts["steps"])
     if "l2_reads" in counts:
         drifts = several_waves or plan.covered < DRIFTED_SHARE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import ceil
 from typing import Any, get_args
 
@@ -44,9 +46,16 @@ ROWS_WITH_ROOM = 128
 
 
 def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: bool, bypasses: bool = False) -> Core:
-    """Return the core of one SM that runs up to `slots` blocks of `block_warps` warps at a time.
+    """Return the core of one SM, as `core_maker` describes it."""
+    return core_maker(gpu, options, slots, block_warps, track, bypasses)()
 
-    With `track` it counts reuse distances. `bypasses`: there may be loads that do not look into the L1. `options` must
+
+def core_maker(
+    gpu: GPU, options: Options, slots: int, block_warps: int, track: bool, bypasses: bool = False
+) -> Callable[[], Core]:
+    """Return a function that makes cores of SMs that run up to `slots` blocks of `block_warps` warps at a time.
+
+    With `track` they count reuse distances. `bypasses`: there may be loads that do not look into the L1. `options` must
     be resolved.
     """
     l1 = gpu.l1
@@ -76,9 +85,10 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
         "log_full": shared_l2.MAX_LOGGED_REQUESTS if options.l2 else 0,
     }
     if options.definition == "paper":
-        return PaperCore(before=options.effects == "before", clip=options.clip, **common)
+        return partial(PaperCore, before=options.effects == "before", clip=options.clip, **common)
     if not bypasses and is_common(gpu, options, slots * block_warps):
-        return FastCore(
+        return partial(
+            FastCore,
             draws_warps=options.sched == "random",
             in_place=options.stores in STORES_IN_PLACE,
             through=options.stores == "through",
@@ -87,7 +97,8 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
             longest=_longest_latency(options),
             **common,
         )
-    return HardwareCore(
+    return partial(
+        HardwareCore,
         sched=SCHED_NAMES.index(options.sched),
         schedulers=options.schedulers,
         stores=STORE_CODES[options.stores],

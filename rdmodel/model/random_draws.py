@@ -18,9 +18,11 @@ class Draws:
     """
 
     def __init__(self, seed: int, sm: int, sigma: float) -> None:
-        latency, choice = np.random.SeedSequence(seed, spawn_key=(sm,)).spawn(2)
-        self._latency = np.random.default_rng(latency)
-        self._choice = np.random.default_rng(choice)
+        # The children of SeedSequence(seed, spawn_key=(sm,)), by their names.
+        self._latency, self._choice = (
+            np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(sm, child))))
+            for child in range(2)
+        )
         self._sigma = sigma
 
     def latencies(self, count: int) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypasses_l1
 from rdmodel.model import shared_l2
 from rdmodel.model.averages import combine_counters, sum_histograms
-from rdmodel.model.cores import make_core
+from rdmodel.model.cores import core_maker
 from rdmodel.model.dealing import cap_blocks
 from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
@@ -86,9 +86,7 @@ class ModelRun:
 
     def _run_together(self, timer: PartTimer) -> PartResult:
         started = perf_counter()
-        sms: list[Sm] = []
-        for number, _ in self.dealt:
-            sms.append(self._sm(number, timer, sms[0] if sms else None))
+        sms = self._sms([number for number, _ in self.dealt], timer)
         cap = cap_blocks(self.trace.launch, self.options)
         first = set(self.order)
         queue = chain(self.order, (block for block in range(self.blocks) if block not in first))
@@ -100,19 +98,20 @@ class ModelRun:
         shared_l2.run_side_by_side(sms, supplies, cap, l2)
         return dataclasses.replace(self._part_result(sms, timer, started), l2=l2.prediction())
 
-    def _sm(self, number: int, timer: PartTimer, beside: Sm | None = None) -> Sm:
-        core = make_core(
-            self.gpu,
-            self.options,
-            self.resident,
-            self.trace.launch.block_warps,
-            self.track,
-            bypasses_l1(self.gpu.l1, self.trace),
-        )
-        if self.origins:
-            begin_tally(core, self.trace.launch, self.gpu)
-        machine = self.trace, core, self.gpu, self.options, self.seed
-        return Sm(*machine, number, timer, origins=self.origins, beside=beside)
+    def _sm(self, number: int, timer: PartTimer) -> Sm:
+        return self._sms([number], timer)[0]
+
+    def _sms(self, numbers: Sequence[int], timer: PartTimer) -> list[Sm]:
+        bypasses = bypasses_l1(self.gpu.l1, self.trace)
+        make = core_maker(self.gpu, self.options, self.resident, self.trace.launch.block_warps, self.track, bypasses)
+        sms: list[Sm] = []
+        for number in numbers:
+            core = make()
+            if self.origins:
+                begin_tally(core, self.trace.launch, self.gpu)
+            machine = self.trace, core, self.gpu, self.options, self.seed
+            sms.append(Sm(*machine, number, timer, origins=self.origins, beside=sms[0] if sms else None))
+        return sms
 
     def _part_result(self, sms: Sequence[Sm], timer: PartTimer, started: float) -> PartResult:
         histograms = [sm.histogram() for sm in sms] if self.track else []

@@ -67,7 +67,11 @@ class Sm:
         self._trace = trace
         self._line, self._request_bytes = gpu.l1.line, gpu.l1.request_bytes
         self._rule = store_rule(options)
-        self._bypass = bypass_table(gpu.l1) if bypasses_l1(gpu.l1, trace) else None
+        self._bypass: NDArray[np.uint8] | None
+        if beside is not None and beside._trace is trace:
+            self._bypass = beside._bypass
+        else:
+            self._bypass = bypass_table(gpu.l1) if bypasses_l1(gpu.l1, trace) else None
         self._make_draws = partial(Draws, seed, sm, options.sigma)
         self._batch = FIRST_DRAWS_PER_BATCH
         self._latencies = np.empty(0, np.int64)
