@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
+from rdmodel.timing.conversion_units import by_unit
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import WARP, Work
 from rdmodel.trace.work import L1_ACCESSES, MATRIX_TYPES, SHARED_ACCESSES
@@ -73,7 +74,7 @@ def compute_demands(
     """
     one = work.scaled(1)
     return [
-        *_core_demands(one, rates, gpu.core.schedulers),
+        *_core_demands(one, gpu, rates),
         *_l1_demands(one, passes, gpu, rates),
         *_memory_demands(traffic, gpu, rates, blocks, active_sms),
     ]
@@ -87,15 +88,15 @@ def issued_instructions(work: Work) -> float:
     return work.issued - work.instructions["load_constant"] + work.constant_replays
 
 
-def _core_demands(work: Work, rates: Mapping[str, float], schedulers: int) -> list[Demand]:
-    count = work.instructions
+def _core_demands(work: Work, gpu: GPU, rates: Mapping[str, float]) -> list[Demand]:
+    count = by_unit(work.instructions, compute_capability(gpu))
     cycles = {"issue slots": issued_instructions(work) / rates["issue"]}
     cycles |= {name: count[name] * WARP / rates[name] for name in LANE_CLASSES}
     cycles["fp16"] = count["fp16"] * 2 * WARP / rates["fp16"]
     cycles["matrix units"] = sum(
         flops / rate for name, flops in work.matrix_flops.items() if flops and (rate := matrix_rate(name, rates))
     )
-    return [Demand(name, "core", value, schedulers) for name, value in cycles.items()]
+    return [Demand(name, "core", value, gpu.core.schedulers) for name, value in cycles.items()]
 
 
 def matrix_rate(name: str, rates: Mapping[str, float]) -> float:

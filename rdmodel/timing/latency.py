@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
+from rdmodel.timing.conversion_units import UNITS, by_unit, unit_of
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Op, Segment, Space, Trace, Work, locate_block
 from rdmodel.trace.columns import slice_warps
@@ -59,8 +61,10 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
     hit, behind = float(gpu.core.hit_latency), unloaded_latency(gpu) + traffic.dram_read_share * dram_latency(gpu)
     load = hit + traffic.missing_share * max(0.0, behind - hit)
     arithmetic = {name: rates[f"{name}_latency"] for name in ("fp32", "fp16", "fp64", "int", "special", "conversion")}
+    capability = compute_capability(gpu)
     return {
         **arithmetic,
+        **{name: arithmetic[unit_of(name, capability)] for name in UNITS},
         "matrix": rates["matrix_latency"],
         "branch": rates["int_latency"],
         "other": rates["int_latency"],
@@ -83,23 +87,23 @@ def loads_by_space(latencies: Mapping[str, float], gap: float) -> Latencies:
     return Latencies(load=load, atomic=latencies["atomic"], gap=gap, barrier=latencies["barrier"])
 
 
-def busy_cycles(classes: Mapping[str, float], rates: Mapping[str, float], schedulers: int) -> float:
+def busy_cycles(classes: Mapping[str, float], gpu: GPU, rates: Mapping[str, float]) -> float:
     """Return the cycles for which instructions of a warp occupy its sub-core: one each, or more for few lanes."""
     lanes = dict.fromkeys(("fp32", "fp64", "int", "special", "conversion"), WARP) | {"fp16": 2 * WARP}
     return sum(
-        count * max(1.0, schedulers * lanes[name] / rates[name]) if name in lanes else count
-        for name, count in classes.items()
+        count * max(1.0, gpu.core.schedulers * lanes[name] / rates[name]) if name in lanes else count
+        for name, count in by_unit(classes, compute_capability(gpu)).items()
     )
 
 
-def mean_gap(work: Work, latencies: Mapping[str, float], rates: Mapping[str, float], schedulers: int) -> float:
+def mean_gap(work: Work, latencies: Mapping[str, float], gpu: GPU, rates: Mapping[str, float]) -> float:
     """Return the mean cycles of an instruction that does not access global memory, if each needs the one before."""
     count = {name: work.instructions[name] for name in (*ARITHMETIC_CLASSES, *SHARED_ACCESSES) if name != "barrier"}
     total = sum(count.values())
     if not total:
         return latencies["int"]
     dependent = sum(number * latencies.get(name, latencies["int"]) for name, number in count.items())
-    return max(dependent, busy_cycles(count, rates, schedulers)) / total
+    return max(dependent, busy_cycles(count, gpu, rates)) / total
 
 
 def follow_warps(trace: Trace, blocks: Sequence[int], latencies: Latencies) -> Iterator[list[list[Phase]]]:

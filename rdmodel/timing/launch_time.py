@@ -260,9 +260,9 @@ def _phases(
     trace: Trace, counted: CountedBlocks, traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float]
 ) -> tuple[list[list[Phase]], list[float]]:
     """Return the phases of sampled warps and their weights, from chains of instructions, or else from `needs`."""
-    latencies, schedulers = mean_latencies(traffic, gpu, rates), gpu.core.schedulers
+    latencies = mean_latencies(traffic, gpu, rates)
     average = counted.average
-    gaps = loads_by_space(latencies, mean_gap(average, latencies, rates, schedulers))
+    gaps = loads_by_space(latencies, mean_gap(average, latencies, gpu, rates))
     found: list[list[Phase]] = []
     weights: list[float] = []
     chains = [trace.chains(block, latencies) for block in counted.blocks]
@@ -271,7 +271,7 @@ def _phases(
         if own is None:
             followed = next(alone)
         else:
-            followed = [[_phase(*chain, busy_cycles(chain[1], rates, schedulers)) for chain in own]]
+            followed = [[_phase(*chain, busy_cycles(chain[1], gpu, rates)) for chain in own]]
         found += followed
         weights += [weight / len(followed)] * len(followed)
     if any(phase.gaps or phase.accesses for phases in found for phase in phases):

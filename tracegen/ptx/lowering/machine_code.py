@@ -79,6 +79,14 @@ _OPERATIONS = {
 
 _PACKED = ("f16x2", "bf16x2", "f32x2")
 
+_HALVES = ("f16", "bf16", "f16x2", "bf16x2")
+
+_PACKED_FORMATS = ("e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "e2m1x2", "ue8m0x2", "e4m3x4", "e5m2x4", "tf32")
+"""Formats to and from which packed conversions lead."""
+
+_FAST_INTEGERS = ("s32", "u32", "u16", "u8")
+"""Integers whose conversion to single precision later GPUs leave to the units for integers."""
+
 
 def machine_code(instruction: Instruction) -> MachineCode:
     """Return the machine instructions of a PTX instruction, except for its accesses to memory."""
@@ -146,13 +154,42 @@ def _comparison(instruction: Instruction) -> MachineCode:
 
 
 def _conversion(instruction: Instruction) -> MachineCode:
-    types = [m for m in instruction.modifiers if m in _PRECISIONS or (m[:1] in "bus" and m[1:].isdecimal())]
-    if len(types) >= 2 and all(m[0] in "bus" for m in types[-2:]):
-        to, source = (int(m[1:]) for m in types[-2:])
-        if to > source and (types[-1][0] == "s" or source < 32):
-            return _integers(1)
-        return _NOTHING if to in (32, 64) else _integers(1)
+    """Return the code of ``cvt``: what ``ptxas`` 13.5 makes of it for compute capability 7.5 to 12.0.
+
+    Classes of their own have the conversions that later GPUs leave to other units than earlier ones:
+    I2FP (``int_to_fp32``), F2FP (``pack_fp16``) and HADD2.F32 (``fp16_to_fp32``).
+    """
+    modifiers = set(instruction.modifiers)
+    types = [m for m in instruction.modifiers if m in _PRECISIONS or m in _PACKED_FORMATS or _is_integer(m)]
+    to, source = types[-2:] if len(types) >= 2 else ("", "")
+    if _is_integer(to) and _is_integer(source):
+        return _integer_conversion(to, source, "sat" in modifiers)
+    if to == "f32" and source in _FAST_INTEGERS and not modifiers & {"rm", "rp"}:
+        return MachineCode({"int_to_fp32": 1})
+    if to == "tf32" and "rna" in modifiers:
+        return MachineCode({"int": 3})  # the magnitude is rounded as an integer
+    if to in _PACKED_FORMATS or source in _PACKED_FORMATS or (to in _HALVES and source == "f32"):
+        return MachineCode({"pack_fp16": 1})
+    if (to, source) == ("f32", "f16"):
+        return MachineCode({"fp16_to_fp32": 1})
+    if (to, source) == ("f32", "bf16"):
+        return MachineCode({"int": 1})  # a shift
+    if (to, source) == ("f32", "f32") and not modifiers & {"rni", "rzi", "rmi", "rpi"}:
+        return MachineCode({"fp32": 1})
     return MachineCode({"conversion": 1})
+
+
+def _is_integer(name: str) -> bool:
+    return name[:1] in "bus" and name[1:].isdecimal()
+
+
+def _integer_conversion(to: str, source: str, saturates: bool) -> MachineCode:
+    new, old = int(to[1:]), int(source[1:])
+    if saturates and source[0] == "s":
+        return MachineCode({"conversion": 1})
+    if new > old and (source[0] == "s" or old < 32):
+        return _integers(1)
+    return _NOTHING if new in (32, 64) and not saturates else _integers(1)
 
 
 def _move(instruction: Instruction) -> MachineCode:

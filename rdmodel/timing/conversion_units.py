@@ -1,0 +1,33 @@
+"""Tell which units of an SM execute conversions between numbers.
+
+Most conversions are instructions of the units for special functions. Three kinds are not, on later GPUs: ``ptxas``
+makes other instructions of them, and these have the rate of the units for integers or for half precision
+(docs/time.md, "Conversions").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+UNITS: Mapping[str, tuple[str, tuple[int, int]]] = {
+    "int_to_fp32": ("int", (8, 6)),
+    "pack_fp16": ("int", (8, 0)),
+    "fp16_to_fp32": ("fp16", (7, 0)),
+}
+"""For classes of conversions, the class of instructions whose units execute them since a compute capability."""
+
+
+def unit_of(name: str, capability: tuple[int, int]) -> str:
+    """Return the class whose units execute a class of conversions, on GPUs of a compute capability."""
+    unit, since = UNITS[name]
+    return unit if capability >= since else "conversion"
+
+
+def by_unit(classes: Mapping[str, float], capability: tuple[int, int]) -> dict[str, float]:
+    """Return instructions by class, with the conversions among those that the same units execute."""
+    found = {name: count for name, count in classes.items() if name not in UNITS}
+    for name in UNITS:
+        if classes.get(name):
+            unit = unit_of(name, capability)
+            found[unit] = found.get(unit, 0) + classes[name]
+    return found

@@ -1,0 +1,63 @@
+"""Conversions run at the rate of the units that execute them on each generation."""
+
+import pytest
+
+import rdmodel as rd
+from rdmodel import presets
+from rdmodel.timing.conversion_units import UNITS, by_unit, unit_of
+from rdmodel.trace.work import ARITHMETIC_CLASSES
+from tracegen import cuda
+
+PTX = """.version 8.0 .target sm_80 .address_size 64
+.visible .entry k(.param .u64 out) {
+  .reg .b64 %rd<3>; .reg .b32 %r<9>; .reg .pred %p; .reg .f32 %f<9>;
+  mov.u32 %r1, 0; mov.u32 %r2, %tid.x; mov.u32 %r3, %tid.y; mov.u32 %r4, %tid.z; mov.u32 %r5, %ctaid.x;
+  mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000; mov.f32 %f3, 0f3F800000; mov.f32 %f4, 0f3F800000;
+L: CONVERT
+  add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, 500; @%p bra L;
+  ld.param.u64 %rd1, [out]; st.global.f32 [%rd1], %f1; ret;
+}"""
+
+TO_FLOAT = " ".join(f"cvt.rn.f32.s32 %f{i}, %r{i + 1};" for i in (1, 2, 3, 4)) * 2
+TO_INT = " ".join(f"cvt.rzi.s32.f32 %r{i + 1}, %f{i};" for i in (1, 2, 3, 4)) * 2
+
+
+def timed(convert, name):
+    """Time 64 warps per SM, each of which converts 8 numbers in each of 500 iterations."""
+    gpu = presets.gpu(name)
+    blocks = gpu.sms * (gpu.max_warps // 8)
+    return rd.time(cuda.trace(PTX.replace("CONVERT", convert), "k", blocks, 256, ["float[4]:zeros"]), gpu), gpu
+
+
+@pytest.mark.parametrize(("name", "rate"), [("a100-40g", 16), ("rtx2080ti", 16), ("a4000", 64), ("h100", 64)])
+def test_integers_become_floats_at_the_rate_of_the_units_that_do_it(name, rate):
+    # The probe `rate.op op=i2f` measures 63 per cycle on an H100.
+    found, gpu = timed(TO_FLOAT, name)
+    converted = 4000 * 32 * gpu.max_warps / rate
+    # The integer units also count the iterations and compare them.
+    extra = 1000 * 32 * gpu.max_warps / 64 if rate == 64 else 0
+    assert found.terms["int" if rate == 64 else "conversion"] == pytest.approx(converted + extra, rel=0.01)
+    assert found.bound == ("int" if rate == 64 else "conversion")
+
+
+@pytest.mark.parametrize("name", ["a100-40g", "a4000", "h100"])
+def test_floats_become_integers_at_the_rate_of_special_functions(name):
+    # The probe `rate.op op=f2i` measures 16 per cycle on an H100.
+    found, gpu = timed(TO_INT, name)
+    assert found.bound == "conversion"
+    assert found.cycles == pytest.approx(4000 * 32 * gpu.max_warps / 16, rel=0.02)
+
+
+def test_every_class_of_conversions_has_a_unit_before_and_since():
+    for name, (unit, since) in UNITS.items():
+        assert {name, unit, "conversion"} <= set(ARITHMETIC_CLASSES)
+        assert unit_of(name, since) == unit
+        assert unit_of(name, (since[0] - 1, 9)) == "conversion"
+
+
+def test_instructions_are_added_to_those_of_the_same_units_and_none_is_lost():
+    classes = {"int": 3, "conversion": 5, "int_to_fp32": 7, "pack_fp16": 11, "fp32": 13}
+    assert by_unit(classes, (8, 6)) == {"int": 3 + 7 + 11, "conversion": 5, "fp32": 13}
+    assert by_unit(classes, (8, 0)) == {"int": 3 + 11, "conversion": 5 + 7, "fp32": 13}
+    assert by_unit(classes, (7, 5)) == {"int": 3, "conversion": 5 + 7 + 11, "fp32": 13}
+    assert by_unit({}, (9, 0)) == {}
