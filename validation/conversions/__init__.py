@@ -1,0 +1,1 @@
+"""The machine instructions that the assembler makes of conversions, by compute capability."""
