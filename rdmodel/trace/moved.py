@@ -96,7 +96,7 @@ class MovedProgram(Sequence[Segment]):
         return MovedProgram(self.shared, self.moves + moves, self.trips)
 
     def cut(self, trips: NDArray[np.int64], moves: NDArray[np.int64]) -> MovedProgram:
-        """Return the program with other numbers of iterations, and with the further moves of ``moved``."""
+        """Return the program with `trips` iterations of each segment, moved by another ``moves[i]`` bytes."""
         return MovedProgram(self.shared, self.moves + moves, trips)
 
     @property

@@ -22,6 +22,7 @@ from validation.tuning.measures import Quality, quality, random_choice
 from validation.tuning.predict import Predicted, Task
 from validation.tuning.predict import predict as predict_point
 from validation.tuning.report import SPREAD
+from validation.tuning.spaces import SPACES
 
 GPU = "h200"
 TIMES, PREDICTED, PAGE = FOLDER / "tuning.csv", FOLDER / "tuning_predicted.csv", FOLDER / "RESULTS-tuning.md"
@@ -125,15 +126,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.h100.tuning", description=__doc__)
     parser.add_argument("--times", type=Path, metavar="FILE", help="what the launcher has printed; renews the times")
     parser.add_argument("--sources", type=Path, metavar="DIR", help="predict again, with the hub's folder 'kernels'")
+    parser.add_argument("--spaces", nargs="+", choices=SPACES, default=list(SPACES), help="predict only these again")
     parser.add_argument("--jobs", type=records.positive, default=2, help="number of processes (default: 2)")
     parser.add_argument("--check", action="store_true", help="fail if the page differs from its records")
     options = parser.parse_args()
     if options.times is not None:
         TIMES.write_text(records.to_csv(Time, read_launcher(options.times)))
     if options.sources is not None:
-        points = [row for row in read_times() if not row.space.endswith(NVCC)]
+        points = [row for row in read_times() if row.space in options.spaces]
         tasks = [Task(row.space, row.config, str(options.sources), GPU) for row in points]
-        PREDICTED.write_text(records.to_csv(Predicted, list(records.run_all(predict_point, tasks, options.jobs))))
+        rows = {row.key: row for row in [*read_predicted(), *records.run_all(predict_point, tasks, options.jobs)]}
+        PREDICTED.write_text(records.to_csv(Predicted, list(rows.values())))
     if options.check:
         return int(tables_of(PAGE) != page())
     renew_tables(PAGE, page())
