@@ -47,7 +47,7 @@ cdef inline int64_t coalesce_warp(
         if not (mask >> lane) & 1:
             continue
         line = address[lane] >> line_bits
-        last = (address[lane] + size - 1) >> line_bits
+        last = (address[lane] + (size - 1)) >> line_bits
         place_line(line, out + total, &found, &top)
         while line < last:
             line += 1
@@ -66,7 +66,7 @@ cdef inline int64_t coalesce_lanes(
             found = 0
         if not (mask >> lane) & 1:
             continue
-        for line in range(address[lane] >> line_bits, ((address[lane] + size - 1) >> line_bits) + 1):
+        for line in range(address[lane] >> line_bits, ((address[lane] + (size - 1)) >> line_bits) + 1):
             before = found
             i = place_line(line, out + total, &found, &top)
             if i == before:
@@ -84,7 +84,7 @@ cdef inline uint32_t sectors_of(
     int64_t first, int64_t last, int64_t line, int64_t line_bits, int64_t sector_bits
 ) noexcept nogil:
     # Return the mask of a line's sectors that the bytes `first` to `last` touch; at least one of them is in the line.
-    cdef int64_t begin = line << line_bits, end = begin + (<int64_t> 1 << line_bits) - 1
+    cdef int64_t begin = line << line_bits, end = begin + ((<int64_t> 1 << line_bits) - 1)
     return sectors_from(
         ((first if first > begin else begin) - begin) >> sector_bits,
         ((last if last < end else end) - begin) >> sector_bits,
@@ -134,7 +134,7 @@ cdef inline int64_t coalesce_sectors(
         for lane in range(first, first + width):
             if not (lanes >> lane) & 1:
                 continue
-            last = address[lane] + size - 1
+            last = address[lane] + (size - 1)
             for line in range(address[lane] >> line_bits, (last >> line_bits) + 1):
                 before = found
                 i = place_line(line, out + total, &found, &top)
@@ -180,7 +180,7 @@ cdef inline void find_runs(
         elif address[lane] < before or address[lane] - before > step:
             return
         before = address[lane]
-        runs.last[count - 1] = before + size - 1
+        runs.last[count - 1] = before + (size - 1)
     runs.count = count
 
 
@@ -199,7 +199,7 @@ cdef inline uint32_t sectors_inside(
 ) noexcept nogil:
     # Return the mask of a line's sectors that lie within the bytes `first` to `last`; at least one of them is in the
     # line.
-    cdef int64_t begin = line << line_bits, end = begin + (<int64_t> 1 << line_bits) - 1
+    cdef int64_t begin = line << line_bits, end = begin + ((<int64_t> 1 << line_bits) - 1)
     cdef int64_t low = ((first if first > begin else begin) - begin + (<int64_t> 1 << sector_bits) - 1) >> sector_bits
     cdef int64_t high = (((last if last < end else end) - begin + 1) >> sector_bits) - 1
     return sectors_from(low, high) if low <= high else 0
