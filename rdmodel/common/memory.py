@@ -6,6 +6,7 @@ pages of libraries and mapped files count with fixed sizes. Elsewhere only the j
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -60,26 +61,34 @@ def _physical_bytes() -> int | None:
 
 def _group_limits() -> Iterator[int]:
     """Yield the limits of the control groups of the process and of those around them, versions 1 and 2."""
+    for file in _limit_files(_PROC, _CGROUPS):
+        try:
+            text = file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeError):
+            continue
+        if text.isdecimal():
+            yield int(text)
+
+
+@functools.lru_cache(maxsize=8)
+def _limit_files(proc: Path, groups: Path) -> tuple[Path, ...]:
+    """Return the files with these limits. A process rarely moves to another group, so they are looked for once."""
     try:
-        rows = (_PROC / "self" / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
+        rows = (proc / "self" / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return
+        return ()
+    files = []
     for row in rows:
         _, _, rest = row.partition(":")
         controllers, _, group = rest.partition(":")
         if controllers and "memory" not in controllers.split(","):
             continue
-        root = _CGROUPS / "memory" if controllers else _CGROUPS
-        file = "memory.limit_in_bytes" if controllers else "memory.max"
+        root = groups / "memory" if controllers else groups
+        name = "memory.limit_in_bytes" if controllers else "memory.max"
         # In a container, the path may be that of the host: the root is then the group of the container.
         parts = [part for part in group.split("/") if part not in ("", "..")]
-        for depth in range(len(parts), -1, -1):
-            try:
-                text = root.joinpath(*parts[:depth], file).read_text(encoding="ascii").strip()
-            except (OSError, UnicodeError):
-                continue
-            if text.isdecimal():
-                yield int(text)
+        files += [root.joinpath(*parts[:depth], name) for depth in range(len(parts), -1, -1)]
+    return tuple(file for file in files if file.is_file())
 
 
 def process_bytes(name: str) -> int:

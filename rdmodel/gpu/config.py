@@ -248,7 +248,8 @@ class GPU(Presented):
 
         Fields in `DEFAULTS_OMITTED` are left out if they have their defaults.
         """
-        plain = dataclasses.asdict(dataclasses.replace(self, sources={}))
+        plain = _plain(self)
+        plain |= {name: _plain(value) for name, value in plain.items() if dataclasses.is_dataclass(value)}
         plain["l1"]["index"] = index_to_dict(self.l1.index)
         for table, names in DEFAULTS_OMITTED.items():
             value, part = (getattr(self, table), plain[table]) if table else (self, plain)
@@ -265,6 +266,11 @@ class GPU(Presented):
             del plain["rates"]
         plain["sources"] = dict(self.sources)
         return plain
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, which has numbers, texts and tuples of numbers only, by name."""
+    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
 
 
 GPU_TABLES: dict[str, Any] = {

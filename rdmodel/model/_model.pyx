@@ -648,7 +648,10 @@ cdef class HardwareCore(Shared):
         return C_GO
 
     cdef int64_t _choose(self, int64_t number) noexcept nogil:
-        """Return the ready warp that a scheduler chooses, or its index if there is a list of them; -1: none of its own is ready."""
+        """Return the ready warp that a scheduler chooses; -1 if none of its warps is ready.
+
+        If there is a list of the ready warps, return the index of the warp in the list.
+        """
         cdef const uint64_t* slots = self.slots_of + number * self.words
         cdef int64_t i
         if self.sched[0].kind == SCHED_RANDOM:

@@ -39,8 +39,13 @@ SUFFIX = ".toml"
 
 def names() -> list[str]:
     """Return the names of the preset GPUs, sorted."""
+    return list(_names())
+
+
+@functools.cache
+def _names() -> tuple[str, ...]:
     files = resources.files(__name__).iterdir()
-    return sorted(file.name.removesuffix(SUFFIX) for file in files if file.name.endswith(SUFFIX))
+    return tuple(sorted(file.name.removesuffix(SUFFIX) for file in files if file.name.endswith(SUFFIX)))
 
 
 def gpu(which: str | os.PathLike[str] | GPU) -> GPU:
