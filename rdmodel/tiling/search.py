@@ -2,7 +2,7 @@
 
 After a first design that is drawn at random, every batch consists of the tiles with the greatest probability of
 improvement (Kushner, J. Basic Engineering 86, 1964; Jones, J. Global Optimization 21, 2001) under a Gaussian process.
-The search ends when no tile is likely to improve on the best ones (docs/tiles.md).
+The search ends when hardly any of all the other tiles is expected to improve on the best ones (docs/tiles.md).
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ BATCH_SHARE = 8
 IMPROVEMENT = 0.01
 """The share by which a tile must be better to be worth an estimate: a choice among closer ones does not matter."""
 
-MIN_PROBABILITY = 0.01
-"""The probability of such an improvement, below which a tile is not estimated."""
+MIN_EXPECTED = 0.1
+"""The number of tiles that are expected to improve so much, below which the search ends.
+
+It is the sum of their probabilities, and bounds the risk that one of them is missed, however many tiles there are.
+"""
 
 REFIT_GROWTH = 1.25
 """The growth of the data after which the hyperparameters are fitted again; it takes longer than anything else."""
@@ -85,8 +88,9 @@ class TileSearch:
         else:
             goal = sorted(feasible)[self._top - 1] + math.log(1 - IMPROVEMENT)
             chances = (goal - self._means) / self._deviations  # quantiles of the probabilities of improvement
+            if _expected(chances) < MIN_EXPECTED:
+                return []
             promising = np.argsort(-chances, kind="stable")
-            promising = promising[chances[promising] > _quantile(MIN_PROBABILITY)]
         return [int(place) for place in self._left[promising[:count]]]
 
     def add(self, values: Mapping[int, float | None]) -> None:
@@ -134,6 +138,11 @@ def choose_representative(values: Array, count: int) -> NDArray[np.intp]:
     best, others = order[: count // 2], np.sort(order[count // 2 :])
     spread = np.linspace(0, len(others) - 1, count - len(best)).round().astype(np.intp)
     return np.sort(np.concatenate([best, others[spread]]))
+
+
+def _expected(quantiles: Array) -> float:
+    """Return the sum of the probabilities of quantiles of the standard normal distribution."""
+    return round(float(import_library("scipy.special").ndtr(quantiles).sum()), 6)
 
 
 def _quantile(probability: float) -> float:

@@ -23,9 +23,7 @@ folder `kernels` of the hub). All constants are those of `rdmodel gpus NAME --ra
 these spaces are no blind test: three rules were found where points were mispredicted, and then justified by the
 hardware: half a memory request per cycle on GA10x, conflicts in the banks of the L1, and short branches that are
 predicates. Points are tiles of a `tracegen.cuda.TiledProgram`, as in `rdmodel tiles`. The long loops of dedispersion
-and GEMM are run with two lengths and extrapolated. 136 of the recorded predictions of these two leave out data that the
-L2 holds at the end of a launch (6 MB at most), which a time includes since then. 16 others were predicted again: the
-time of none changed by more than 0.05 %.
+and GEMM are run with two lengths and extrapolated.
 
 `regret@1` is the measured time of the configuration that is predicted to be the fastest, relative to the least measured
 time among the points that were predicted; `regret@5` that of the best of five. `tau` is Kendall's rank correlation

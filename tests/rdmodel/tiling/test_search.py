@@ -56,6 +56,19 @@ def test_the_best_tile_is_found_from_a_part_of_the_space(seed):
     assert sorted([*known, *rest]) == list(range(len(tiles)))
 
 
+@pytest.mark.parametrize("sizes", [SIZES, {**SIZES, "ROWS": [1, 2, 3, 4, 5]}])
+def test_at_the_end_hardly_any_of_all_other_tiles_is_expected_to_be_better(sizes):
+    # The distributions of the others follow from their values and intervals, which are those of logarithms.
+    tiles = all_tiles(sizes)
+    _, known, rest = run(tiles)
+    goal = math.log(min(known.values()) * (1 - search.IMPROVEMENT))
+    expected = sum(
+        norm.cdf(goal, math.log(each.value), (math.log(each.high) - math.log(each.low)) / (2 * norm.ppf(0.975)))
+        for each in rest.values()
+    )
+    assert 0 < expected < search.MIN_EXPECTED
+
+
 def test_most_intervals_of_tiles_that_were_not_estimated_hold_their_times():
     tiles = all_tiles()
     _, _, rest = run(tiles)
