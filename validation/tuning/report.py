@@ -107,9 +107,9 @@ NOTES = """## Explained and unexplained
   68 to 119 registers, so that no block of 576 to 1024 threads fits on an SM, and a launch would fail. `rank_tiles`
   lists such tiles with this reason. The measured kernels ran, so that their source, which is not public, or their
   compiler was another. They are slow: 199 to 339 of the 398 points are faster.
-* **Dedispersion**: loads bind all points alike, and most points differ by less than the error of the prediction, which is
-  mostly 12 to 24 % too fast: the first place is chance. `tile_stride_y=0` costs about 3 % more than
-  predicted, which is not explained.
+* **Dedispersion**: loads bind all points alike, and most points differ by less than the error of the prediction, which
+  is mostly 12 to 24 % too fast: the first place is chance. `tile_stride_y=0` costs about 3 % more than predicted,
+  which is not explained.
 * **GEMM**: factors that are read from global memory (`SA=0`, `SB=0`) conflict in banks as in shared memory.
   Without these conflicts, such points are predicted to be twice as fast as they are. `VWN=8` and `VWM=8` are predicted
   up to twice too slow: NVRTC loads the eight numbers one by one, which the measured kernels seem not to do.
