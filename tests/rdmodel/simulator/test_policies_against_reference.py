@@ -269,7 +269,7 @@ def test_groups_of_blocks_begin_and_issue_alike(seed, policy, sched, sms, slots,
     check(random, random_gpu(random, core=core), blocks, slots, policy, sms=sms, memory=memory)
 
 
-@examples(160)
+@examples(80)
 @given(SEEDS, ORDERED_GROUPS, SCHEDULERS, st.integers(1, 4), st.integers(1, 6), st.integers(0, 2), MEMORIES)
 def test_groups_of_blocks_go_first_alike(seed, policy, sched, sms, slots, barriers, memory):
     random = np.random.default_rng(seed)
@@ -296,7 +296,7 @@ def test_loops_and_what_warps_use_again_in_them_are_predicted_alike(seed, policy
     schedulers, slots, warps = shape
     core = {"schedulers": schedulers, "ldst_queue": 2, "alu_latency": int(random.choice([1, 5]))}
     gpu = random_gpu(random, core=core, l1={"ways": 4, "sets": 2, "mshrs": 8, "mshr_merge": 4, "mshr_per_warp": None})
-    mix = Mix(most=40, widest=5, pool=tuple(range(9)), ops=MOSTLY_LOADS, needs=(0, 1), barriers=barriers, pcs=pcs)
+    mix = Mix(most=20, widest=5, pool=tuple(range(9)), ops=MOSTLY_LOADS, needs=(0, 1), barriers=barriers, pcs=pcs)
     blocks = random_blocks(random, (slots + 1) * sms, warps, mix)
     check(random, gpu, blocks, slots, policy, sms=sms, memory=memory)
 
