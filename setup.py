@@ -36,6 +36,7 @@ for package, names in {
         "_scheduling",
         "_block_issue",
         "_inspection",
+        "_feeding",
         "_engine",
     ),
     "rdmodel.locality_analysis": ("_locality",),

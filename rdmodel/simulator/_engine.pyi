@@ -1,12 +1,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rdmodel.policies import IndexCode
 from rdmodel.policies.base import Kind, Settings
-from rdmodel.simulator._inspection import Inspection
+from rdmodel.simulator._feeding import Feeding
 from rdmodel.simulator._loadstore import ROW_WIDTH as ROW_WIDTH
 from rdmodel.simulator._network import FAIL_NAMES as FAIL_NAMES
 from rdmodel.simulator._network import SLICE_FAIL_NAMES as SLICE_FAIL_NAMES
@@ -20,7 +17,7 @@ STUCK: int
 FAULT: int
 REQUEST_BYTES: int
 
-class Machine(Inspection):
+class Machine(Feeding):
     last_end: int
     subject_sm: int
     subject: int
@@ -47,25 +44,5 @@ class Machine(Inspection):
     def begin_block(self, sm: int, slot: int, block: int) -> None: ...
     def start_block(self, sm: int, slot: int) -> None: ...
     def decline_block(self, sm: int, slot: int) -> None: ...
-    def starving(self, sm: int, warp: int) -> bool: ...
-    def put_chunk(
-        self,
-        sm: int,
-        warp: int,
-        op: NDArray[np.uint8],
-        needs: NDArray[np.uint64],
-        gap: NDArray[np.int32],
-        count: NDArray[np.int32],
-        lines: NDArray[np.int64],
-        pc: NDArray[np.int32],
-        lanes: NDArray[np.uint8],
-        flags: NDArray[np.uint8],
-        n: int,
-        used: int,
-        more: bool,
-        masks: NDArray[np.uint32] | None = None,
-        asked: NDArray[np.uint32] | None = None,
-        full: NDArray[np.uint32] | None = None,
-    ) -> None: ...
     def run(self, cycles: int) -> int: ...
     def sm_counters(self, i: int) -> dict[str, Any]: ...

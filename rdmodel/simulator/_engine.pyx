@@ -10,20 +10,20 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from rdmodel.simulator._cache cimport Cache, cache_drop_ghosts, cache_init, cache_intern, mshrs_init
+from rdmodel.simulator._cache cimport Cache, cache_drop_ghosts, cache_init, mshrs_init
 from rdmodel.simulator._clock cimport sm_cycle_of
 from rdmodel.simulator._distances cimport distances_init
-from rdmodel.simulator._inspection cimport Inspection
-from rdmodel.simulator._issue cimport Warp, warp_begin, warp_done, warp_make_room, warp_starved
+from rdmodel.simulator._feeding cimport Feeding
+from rdmodel.simulator._issue cimport Warp, warp_begin, warp_done, warp_starved
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_COLD, ADMIT_UNPROTECTED, ADMIT_USED
-from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm, aligned_piece
+from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END, NEVER
 from rdmodel.simulator._network cimport REQUEST_BYTES as C_REQUEST_BYTES
 from rdmodel.simulator._patterns cimport patterns_init
 from rdmodel.simulator._period cimport period_end, period_over
 from rdmodel.simulator._release cimport slice_free, sm_free
 from rdmodel.simulator._victims cimport victims_begin
-from rdmodel.structures._index cimport INDEX_CALL, index_read
+from rdmodel.structures._index cimport index_read
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._pool cimport pool_init
 from rdmodel.structures._ring cimport Ring, ring_first, ring_pop
@@ -53,7 +53,7 @@ REQUEST_BYTES = C_REQUEST_BYTES
 
 
 @cython.final
-cdef class Machine(Inspection):
+cdef class Machine(Feeding):
     """SMs, crossbar, L2 slices and DRAM channels: `run` returns its next need; fulfil it, and `run` on."""
 
     cdef public int64_t last_end
@@ -61,8 +61,7 @@ cdef class Machine(Inspection):
     cdef int64_t resident             # blocks
     cdef bint filling
     cdef bint periodic                # some policy looks back on periods
-
-    cdef object index_code
+    cdef int64_t cycles_left          # until the next pause
 
     def __init__(
         self, *, int64_t sms, int64_t slots, int64_t block_warps, int64_t max_lines, core, l1, index, crossbar, l2,
@@ -204,7 +203,7 @@ cdef class Machine(Inspection):
             cache_drop_ghosts(&self.slice[i].cache)
 
     def begin_block(self, int64_t sm, int64_t slot, int64_t block):
-        """Reset the warps of a block slot; `put_chunk` each warp until it is not `starved`, then `start_block`."""
+        """Reset the warps of a block slot; next, `prime` it or `put_chunk` each warp until none starves, then `start_block`."""
         cdef Sm* m = &self.sm[sm]
         cdef int64_t i
         for i in range(self.block_warps):
@@ -245,79 +244,34 @@ cdef class Machine(Inspection):
         """Leave a block slot empty for good: there are no more blocks."""
         self.sm[sm].slot[slot].closed = True
 
-    def starving(self, int64_t sm, int64_t warp):
-        """Return whether a warp's next instruction is unknown."""
-        return warp_starved(&self.sm[sm].warp[warp])
-
-    def put_chunk(
-        self, int64_t sm, int64_t warp, const uint8_t[::1] op, const uint64_t[::1] needs, const int32_t[::1] gap,
-        const int32_t[::1] count, const int64_t[::1] lines, const int32_t[::1] pc, const uint8_t[::1] lanes,
-        const uint8_t[::1] flags, int64_t n, int64_t used, bint more, const uint32_t[::1] masks=None,
-        const uint32_t[::1] asked=None, const uint32_t[::1] full=None,
-    ):
-        """Append `n` instructions with `used` lines in all to a warp's buffer; `more`: further ones may follow.
-
-        `masks` has the lanes that requested each line; only a record needs them. `asked` and `full` have the sectors of
-        each line; only a machine with sectors needs them. With coalesced packets, `asked` has 32-byte pieces.
-        """
-        cdef Sm* m = &self.sm[sm]
-        cdef Warp* w = &m.warp[warp]
-        cdef bint empty = w.at == w.n
-        cdef int64_t i
-        assert 0 <= n <= op.shape[0] and 0 <= used <= lines.shape[0]
-        if warp_make_room(w, n, used) < 0:
-            raise MemoryError
-        if n > 0:
-            memcpy(w.op + w.n, &op[0], <size_t> n * sizeof(uint8_t))
-            memcpy(w.lanes + w.n, &lanes[0], <size_t> n * sizeof(uint8_t))
-            memcpy(w.flags + w.n, &flags[0], <size_t> n * sizeof(uint8_t))
-            memcpy(w.count + w.n, &count[0], <size_t> n * sizeof(int32_t))
-            memcpy(w.gap + w.n, &gap[0], <size_t> n * sizeof(int32_t))
-            memcpy(w.pc + w.n, &pc[0], <size_t> n * sizeof(int32_t))
-            memcpy(w.needs + w.n, &needs[0], <size_t> n * sizeof(uint64_t))
-            w.n += n
-        if used > 0:
-            if cache_intern(&m.cache, &lines[0], used, w.ids + w.used) < 0:
-                raise MemoryError
-            if m.cache.index.kind == INDEX_CALL:
-                self.index_code.call.check()
-            if self.recording:
-                assert masks is not None and used <= masks.shape[0]
-                memcpy(w.masks + w.used, &masks[0], <size_t> used * sizeof(uint32_t))
-            if self.sectored:
-                assert asked is not None and full is not None and used <= min(asked.shape[0], full.shape[0])
-                for i in range(used):
-                    w.sectors[w.used + i] = asked[i] | <uint64_t> full[i] << 32
-            elif self.sized:
-                assert asked is not None and used <= asked.shape[0]
-                for i in range(used):
-                    w.sectors[w.used + i] = aligned_piece(asked[i])
-            w.used += used
-        w.more = more
-        if empty and n > 0:
-            w.gap_left = w.gap[0]
-
     # ---- running
 
     def run(self, int64_t cycles):
-        """Run for at most about `cycles` eventful cycles; return the reason why it stopped."""
-        cdef int code
-        with nogil:
-            code = self._run(cycles)
-        if code == C_MEMORY:
-            raise MemoryError
-        return code
+        """Run for at most about `cycles` eventful cycles; return the reason why it stopped.
 
-    cdef int _run(self, int64_t cycles) noexcept nogil:
+        A machine that reads from streams serves its requests for instructions itself.
+        """
+        cdef int code
+        self.cycles_left = cycles
+        while True:
+            with nogil:
+                code = self._run()
+            if code == C_MEMORY:
+                raise MemoryError
+            if code != C_CHUNK or self.streams is None:
+                return code
+            self._feed(self.subject_sm, self.subject)
+
+    cdef int _run(self) noexcept nogil:
         cdef int code
         cdef int64_t wake
         while True:
             code = self._end_cycle()
             if code != C_GO:
                 return code
-            if cycles <= 0:
+            if self.cycles_left <= 0:
                 return C_PAUSE
-            cycles -= 1
+            self.cycles_left -= 1
             wake = self._next_wake()
             if wake == NEVER:
                 return C_STUCK if self.resident > 0 else C_DONE

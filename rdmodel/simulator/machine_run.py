@@ -19,7 +19,7 @@ from rdmodel.policies import DWTCS, policy_of_kind
 from rdmodel.policies.registry import policy_fields
 from rdmodel.results.describe import describe
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator._engine import DONE, FAULT, PAUSE, ROW_WIDTH, STUCK, WANT_BLOCK, WANT_CHUNK, WANT_DRAIN, Machine
+from rdmodel.simulator._engine import DONE, FAULT, PAUSE, ROW_WIDTH, STUCK, WANT_BLOCK, WANT_DRAIN, Machine
 from rdmodel.simulator.counters import (
     ALL_SMS,
     SM_FIELDS,
@@ -114,35 +114,38 @@ class MachineRun:
         if previous is not None:
             self._machine.take_lines(previous)
         self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS
-        self._streams: dict[tuple[int, int], WarpStream] = {}
+        self._warps = slots * self._block_warps
+        self._streams: list[WarpStream | None] = [None] * (request.sms * self._warps)
+        self._observed_streams: list[WarpStream | None] | None = None
         self._sectored = has_sector_masks(request.gpu)
         self._sized = self._sectored or packet_bytes(request.gpu) < request.gpu.l1.line
-        self._observed: Chunk | None = None
-        self._observed_streams: dict[tuple[int, int], WarpStream] = {}
-        observed_sector = SECTOR if request.sectors else None
-        if request.observe is not None:
-            self._observed = Chunk(CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True, masks=True, sector=observed_sector)
-        if self._sized:
-            # Its masks are those of the machine; those of the observer come from a second pass.
-            sector = packet_bytes(request.gpu)
-            self._chunk = Chunk(CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True, sector=sector, full=True)
-        else:
-            self._chunk = self._observed or Chunk(CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True)
+        self._record = np.empty((0, ROW_WIDTH), np.int64)
+        self._read_streams()
         self._begun = 0
         self._trace_seconds = self._seconds = 0.0
-        self._record = np.empty((0, ROW_WIDTH), np.int64)
+
+    def _read_streams(self) -> None:
+        """Set up the chunks by way of which the machine reads its streams, and the record of accesses."""
+        request, room = self._request, (CHUNK_INSTRUCTIONS, CHUNK_LINES)
+        observed: Chunk | None = None
         if request.observe is not None:
+            observed = Chunk(*room, details=True, masks=True, sector=SECTOR if request.sectors else None)
             self._record = np.empty((RECORDED_ACCESSES + request.sms, ROW_WIDTH), np.int64)
             self._machine.set_record(self._record)
+        if self._sized:
+            # Its masks are those of the machine; those of the observer come from a second pass.
+            chunk = Chunk(*room, details=True, sector=packet_bytes(request.gpu), full=True)
+            self._observed_streams = None if observed is None else [None] * len(self._streams)
+        else:
+            chunk = observed or Chunk(*room, details=True)
+        self._machine.read_from(self._streams, chunk, self._observed_streams, observed)
 
     def run(self) -> Machine:
         """Run the machine to its end, and return it for the next launch."""
         started = perf_counter()
         cycles = CYCLES_PER_CHECK if self._request.check else CYCLES_PER_PAUSE
         while (wanted := self._machine.run(cycles)) != DONE:
-            if wanted == WANT_CHUNK:
-                self._feed(self._machine.subject_sm, self._machine.subject)
-            elif wanted == WANT_BLOCK:
+            if wanted == WANT_BLOCK:
                 self._give_block()
             elif wanted == WANT_DRAIN:
                 self._report_accesses()
@@ -156,6 +159,7 @@ class MachineRun:
         self._report_accesses()
         if leftovers := self._machine.under_way():
             self._fail("the machine is not empty at the end", leftovers)
+        self._trace_seconds += self._machine.fed_seconds
         self._seconds = perf_counter() - started - self._trace_seconds
         return self._machine
 
@@ -176,55 +180,21 @@ class MachineRun:
         if self._begun == self._request.blocks:
             self._machine.decline_block(sm, slot)
             return
+        first = sm * self._warps + slot * self._block_warps
+        place = slice(first, first + self._block_warps)
         started = perf_counter()
-        streams = self._open_block()
-        observed = self._open_block() if self._needs_second_pass else [None] * len(streams)
+        self._streams[place] = self._open_block()
+        if self._observed_streams is not None:
+            self._observed_streams[place] = self._open_block()
         self._trace_seconds += perf_counter() - started
         self._machine.begin_block(sm, slot, self._begun)
         self._begun += 1
-        for warp, (stream, second) in enumerate(zip(streams, observed, strict=True), slot * self._block_warps):
-            self._streams[sm, warp] = stream
-            if second is not None:
-                self._observed_streams[sm, warp] = second
-            while self._machine.starving(sm, warp):
-                self._feed(sm, warp)
+        self._machine.prime(sm, slot)
         self._machine.start_block(sm, slot)
-
-    @property
-    def _needs_second_pass(self) -> bool:
-        return self._sized and self._observed is not None
 
     def _open_block(self) -> list[WarpStream]:
         l1 = self._request.gpu.l1
         return open_block(self._request.trace, self._begun, l1.line, self._rule, l1.request_bytes, self._bypass)
-
-    def _feed(self, sm: int, warp: int) -> None:
-        started = perf_counter()
-        chunk = self._chunk
-        more = self._streams[sm, warp].fill(chunk)
-        if self._needs_second_pass:
-            assert self._observed is not None
-            self._observed_streams[sm, warp].fill(self._observed)
-            assert (self._observed.n, self._observed.used) == (chunk.n, chunk.used)
-        self._trace_seconds += perf_counter() - started
-        self._machine.put_chunk(
-            sm,
-            warp,
-            chunk.op,
-            chunk.needs,
-            chunk.gap,
-            chunk.count,
-            chunk.lines,
-            chunk.pc,
-            chunk.lanes,
-            chunk.flags,
-            chunk.n,
-            chunk.used,
-            more,
-            None if self._observed is None else self._observed.masks,
-            chunk.masks if self._sized else None,
-            chunk.full if self._sectored else None,
-        )
 
     def _report_accesses(self) -> None:
         """Call the observer with the accesses that were recorded since the last call."""

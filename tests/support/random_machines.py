@@ -36,7 +36,7 @@ from rdmodel.simulator import _engine, machine
 from rdmodel.simulator.options import has_sector_masks
 from rdmodel.trace import Op, Space
 from rdmodel.trace.cache_ops import CacheOp
-from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT, PASSES_L1
+from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT, PASSES_L1, Chunk
 
 KINDS = ("issue", "access", "fill", "slice", "dram", "begin", "end")
 
@@ -419,27 +419,20 @@ class Driven:
         n = int(self.random.integers(0, len(left) + 1))
         part, self.left[sm, warp] = left[:n], left[n:]
         lines = [line for instruction in part for line in instruction.lines]
-        self.machine.put_chunk(
-            sm,
-            warp,
-            np.array([i.op for i in part], np.uint8),
-            np.array([i.needs for i in part], np.uint64),
-            np.array([i.gap for i in part], np.int32),
-            np.array([len(i.lines) for i in part], np.int32),
-            np.array(lines, np.int64),
-            np.array([i.pc for i in part], np.int32),
-            np.array([i.lanes for i in part], np.uint8),
-            np.array([self.flags(i) for i in part], np.uint8),
-            n,
-            len(lines),
-            bool(self.left[sm, warp]) or bool(n),
-            None,
-            *(
-                [np.array([mask for i in part for mask in masks(i)], np.uint32) for masks in MASKS]
-                if self.sized
-                else []
-            ),
-        )
+        chunk = Chunk(n, len(lines), details=True, sector=1 if self.sized else None, full=self.sized)
+        chunk.n, chunk.used = n, len(lines)
+        chunk.op[:] = [i.op for i in part]
+        chunk.needs[:] = [i.needs for i in part]
+        chunk.gap[:] = [i.gap for i in part]
+        chunk.count[:] = [len(i.lines) for i in part]
+        chunk.lines[:] = lines
+        chunk.pc[:] = [i.pc for i in part]
+        chunk.lanes[:] = [i.lanes for i in part]
+        chunk.flags[:] = [self.flags(i) for i in part]
+        if self.sized:
+            chunk.masks[:] = [mask for i in part for mask in i.sectors or (1,) * len(i.lines)]
+            chunk.full[:] = [mask for i in part for mask in i.full or (1,) * len(i.lines)]
+        self.machine.put_chunk(sm, warp, chunk, bool(self.left[sm, warp]) or bool(n))
 
     def flags(self, instruction):
         space = Space.LOCAL if instruction.local else Space.GLOBAL
@@ -470,10 +463,6 @@ class Driven:
 
     def channel_counters(self, i):
         return dict(self.machine.channel_counters(i))
-
-
-MASKS = (lambda i: i.sectors or (1,) * len(i.lines), lambda i: i.full or (1,) * len(i.lines))
-"""The sectors that each transaction of an instruction asks for, and those that it writes in full."""
 
 
 def entry(kind, time, where, a, b, *masks):
