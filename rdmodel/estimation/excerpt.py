@@ -126,6 +126,10 @@ class Excerpt(DerivedTrace):
         if share < 1 and (shorter := trace.shortened(share)) is not None:
             self._make, self._left = shorter
 
+    def announce(self, blocks: Sequence[int]) -> None:
+        """Say that these blocks, ascending, will be read next."""
+        self.original.announce([self._ids[block] for block in blocks])
+
     def cut(self, block: int) -> BlockExcerpt:
         """Return an excerpt of a block; raise `TraceError` if the trace does not hold the block."""
         number, start = self._ids[block], 0.0 if self._starts is None else self._starts[block]

@@ -210,6 +210,7 @@ def _measure_cuts(trace: Trace, places: Sequence[int], advance: int) -> tuple[fl
     Also return whether a block is made in columns.
     """
     excerpt = Excerpt(trace, places, LEAST_SHARE, advance=advance)
+    excerpt.announce(range(len(places)))
     least = [excerpt.cut(place) for place in range(len(places))]
     finest = min(1.0, max(part.share for part in least) / SHORT_RUN_SHARE)
     return finest, any(isinstance(part.content, Columns) for part in least)
@@ -221,6 +222,7 @@ def _probe(trace: Trace, gpu: GPU, places: Sequence[int], share: float, l2: bool
     rule = StoreRule.LINES if l2 or gpu.l1.stores in STORES_IN_PLACE else StoreRule.KEEP
     chunk = Chunk()
     overhead = TRANSACTIONS_PER_OPENED_WARP * trace.launch.block_warps
+    excerpt.announce(range(len(places)))
     parts = [excerpt.cut(place) for place in range(len(places))]
     costs = []
     for part in parts:

@@ -6,6 +6,7 @@ the trace.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Event, Lock
 from time import perf_counter
 
@@ -56,6 +57,11 @@ class PartTimer:
         self.blocks_started = 0
         self._monitor = monitor
         self.tick = monitor.tick
+
+    def announce(self, trace: Trace, blocks: Sequence[int]) -> None:
+        """Say which blocks this part will read."""
+        with self._monitor.trace_lock:
+            trace.announce(blocks)
 
     def open_block(
         self,

@@ -81,6 +81,7 @@ class ModelRun:
     def _run_alone(self, number: int, blocks: Sequence[int], timer: PartTimer) -> PartResult:
         started = perf_counter()
         sm = self._sm(number, timer)
+        timer.announce(self.trace, blocks)
         sm.run(iter(blocks))
         return self._part_result([sm], timer, started)
 
@@ -90,6 +91,8 @@ class ModelRun:
         cap = cap_blocks(self.trace.launch, self.options)
         first = set(self.order)
         queue = chain(self.order, (block for block in range(self.blocks) if block not in first))
+        dealt = range(self.blocks) if self._dispatched else sorted(chain(*(blocks for _, blocks in self.dealt)))
+        timer.announce(self.trace, dealt)
         if not self.options.l2:
             dispatch(sms, queue, cap)
             return self._part_result(sms, timer, started)

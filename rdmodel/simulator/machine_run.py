@@ -143,6 +143,7 @@ class MachineRun:
     def run(self) -> Machine:
         """Run the machine to its end, and return it for the next launch."""
         started = perf_counter()
+        self._request.trace.announce(range(self._request.blocks))
         cycles = CYCLES_PER_CHECK if self._request.check else CYCLES_PER_PAUSE
         while (wanted := self._machine.run(cycles)) != DONE:
             if wanted == WANT_BLOCK:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rdmodel.trace.sources import InstructionSource
 from rdmodel.trace.trace import Trace
@@ -27,3 +27,7 @@ class DerivedTrace(Trace):
     def sources(self) -> Mapping[int, InstructionSource]:
         """The sources of instructions by `pc`."""
         return self.original.sources
+
+    def announce(self, blocks: Sequence[int]) -> None:
+        """Say that these blocks, ascending, will be read next."""
+        self.original.announce(blocks)

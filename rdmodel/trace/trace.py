@@ -167,6 +167,12 @@ class Trace:
         """
         return RegisterUse(self.launch.registers, GIVEN) if self.launch.registers else None
 
+    def announce(self, blocks: Sequence[int]) -> None:
+        """Say that these blocks, ascending, will be read next, in about this order.
+
+        Nothing depends on it but time: a trace may make several of them at once.
+        """
+
     def block(self, block: int) -> Columns | Program:
         """Return the instructions of one block: `Columns` with its warps, or a `Program`.
 

@@ -1,11 +1,13 @@
 """Run a batch of blocks as one: Python runs once, NumPy computes over the threads of all blocks.
 
-The batch holds the requested block and the blocks that will probably be requested next.
+The batch holds the requested block and the blocks that were announced behind it, or will probably be requested next.
 """
 
 from __future__ import annotations
 
 import inspect
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -13,13 +15,21 @@ from typing import Any
 import numpy as np
 
 from rdmodel.trace import Launch, Program, Work
+from rdmodel.trace.moved import MovedProgram
 from tracegen.simt.block import Block, Geometry
 from tracegen.simt.call_sites import CallSites
 from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
+from tracegen.simt.shared_programs import SharedPrograms
 from tracegen.simt.work import WorkCounter
 
 MAX_BATCH_THREADS = 1 << 14
 """Maximum number of threads of a batch: larger batches are not faster."""
+
+MAX_READY_BATCHES = 8
+"""Batches whose blocks are kept until they are requested."""
+
+MAX_ANNOUNCED = 64
+"""Announcements that are remembered: those of the SMs that run side by side."""
 
 MAX_FAILED_BATCHES = 3
 """Diverging batches in a row after which every block runs on its own."""
@@ -28,9 +38,10 @@ MAX_FAILED_BATCHES = 3
 class BlockRunner:
     """Runner of the blocks of a kernel: one at a time or, with `ahead`, in batches of blocks that behave alike.
 
-    `traced` are the blocks of the trace, and `sites` numbers the places that access memory. The next requests are
-    predicted from the distance between the last two, and the size of a batch doubles after every correct prediction.
-    The result is the same as for each block on its own.
+    `traced` are the blocks of the trace, and `sites` numbers the places that access memory. A block that was not
+    announced begins a batch of those that will probably be requested next: they are predicted from the distance
+    between the last two requests, and the size of a batch doubles after every correct prediction. The result is the
+    same as for each block on its own.
     """
 
     def __init__(
@@ -48,22 +59,49 @@ class BlockRunner:
         self.sites = CallSites(inspect.unwrap(function).__code__)
         self._geometry = Geometry(launch)
         self._max_size = self._fitting_size = MAX_BATCH_THREADS // len(self._geometry.lane) if ahead else 1
-        self._ready: dict[int, Program] = {}
+        self._ready: deque[dict[int, Program]] = deque(maxlen=MAX_READY_BATCHES)
+        self._announced: deque[_Announced] = deque(maxlen=MAX_ANNOUNCED)
+        self._measured = False
         self._last = self._distance = 0
         self._size = self._failed = 0
+        self._shared = SharedPrograms()
+
+    def announce(self, blocks: Sequence[int]) -> None:
+        """Say that these blocks of the trace, ascending, will be requested."""
+        if self._max_size > 1:
+            self._announced.append(_Announced(blocks))
 
     def block(self, block: int) -> Program:
         """Return the program of a block."""
-        if block not in self._ready:
-            self._ready = self._run(self._likely(block))
+        batch = next((batch for batch in self._ready if block in batch), None)
+        if batch is None:
+            batch = self._run(self._announced_from(block) or self._likely(block))
+            self._ready.append(batch)
         self._last = block
-        return self._ready.pop(block)
+        program = batch[block]
+        # What blocks share takes no memory of its own, and may be requested again.
+        if not isinstance(program, MovedProgram):
+            del batch[block]
+            if not batch:
+                self._ready.remove(batch)
+        return program
 
     def work(self, block: int) -> tuple[Work, bool]:
         """Return the work of a block, and whether the kernel declared any."""
         counter = WorkCounter()
         self._function(Block(self._launch, block, self.sites, self._geometry, counter, self._unroll), **self._arguments)
         return counter.work(self._geometry.warps), counter.declared
+
+    def _announced_from(self, block: int) -> list[int]:
+        """Return the block and those that were announced behind it; none if the block was not announced."""
+        for announced in reversed(self._announced):
+            place = announced.place_of(block)
+            if place is not None:
+                # The first block tells how many instructions fit in a batch.
+                wanted = 2 * self._size if self._failed or not self._measured else self._max_size
+                self._size = max(1, min(wanted, self._max_size, self._fitting_size))
+                return announced.take(place, self._size if self._failed < MAX_FAILED_BATCHES else 1)
+        return []
 
     def _likely(self, block: int) -> list[int]:
         """Return the block and the blocks that will probably be requested next."""
@@ -78,15 +116,19 @@ class BlockRunner:
 
     def _run(self, blocks: Sequence[int]) -> dict[int, Program]:
         if len(blocks) > 1:
+            whole: Program | None = None
             # An error here is raised again by the block that causes it, when it runs on its own.
             with suppress(Exception):
                 whole = self._program(np.array(blocks, dtype=np.int64))
+            if whole is not None:
                 self._failed = 0
-                return {block: _take_block(whole, at, self._geometry.warps) for at, block in enumerate(blocks)}
+                programs = self._shared.split(whole, len(blocks), self._geometry.warps)
+                return dict(zip(blocks, programs, strict=True))
             self._failed += 1
             self._size = 1
         program = self._program(blocks[0])
         instructions = self._geometry.warps * sum(len(segment.op) for segment in program)
+        self._measured = True
         self._fitting_size = (MAX_BATCH_INSTRUCTIONS - 1) // max(1, instructions)
         return {blocks[0]: program}
 
@@ -96,7 +138,22 @@ class BlockRunner:
         return k.program()
 
 
-def _take_block(whole: Program, at: int, warps: int) -> Program:
-    """Copy the program of the block at position `at` out of the program of a batch, so that the batch can be freed."""
-    rows = slice(at * warps, (at + 1) * warps)
-    return [s.with_lanes(s.base[rows].copy(), s.needs[rows].copy(), s.mask[rows].copy()) for s in whole]
+class _Announced:
+    """Blocks that were announced together; `next` is the place of the first one that no batch holds."""
+
+    __slots__ = ("blocks", "next")
+
+    def __init__(self, blocks: Sequence[int]) -> None:
+        self.blocks = blocks
+        self.next = 0
+
+    def place_of(self, block: int) -> int | None:
+        """Return the place of a block that no batch holds; None: there is none."""
+        place = bisect_left(self.blocks, block, self.next)
+        return place if place < len(self.blocks) and self.blocks[place] == block else None
+
+    def take(self, place: int, count: int) -> list[int]:
+        """Return some blocks from a place on, for a batch."""
+        taken = list(self.blocks[place : place + count])
+        self.next = place + len(taken)
+        return taken

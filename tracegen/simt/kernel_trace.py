@@ -172,6 +172,10 @@ class KernelTrace(GeneratedTrace):
         """The lines of the kernel function by `pc`, and those of its helpers in the blocks that ran here."""
         return self._runner.sites.sources()
 
+    def announce(self, blocks: Sequence[int]) -> None:
+        """Say that these blocks, ascending, will be read next."""
+        self._runner.announce(blocks)
+
     def block(self, block: int) -> Program:
         """Run one block and return its `Program`; raises `TraceError` for a block outside the trace."""
         if block not in self._block_ids:

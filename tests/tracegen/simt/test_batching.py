@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import tracegen
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Segment, Space
+from rdmodel.trace.moved import MovedProgram
 from tests.support.examples import examples
 from tests.support.scalar_kernels import GRAPH, MATRIX, PAGES, PARTS, PROSE
 from tracegen.arrays import BASE, allocate
@@ -248,7 +249,101 @@ def test_any_order_of_blocks_and_any_mixture_gives_the_same(order, width, parts)
             assert_same(one, other)
 
 
+@examples(60)
+@given(
+    st.lists(st.lists(st.integers(0, 19), min_size=1, max_size=20, unique=True), max_size=3),
+    st.lists(st.integers(0, 19), max_size=40),
+    st.lists(st.sampled_from([with_loops, whole_blocks_masked, steered_by_the_block, pointers]), max_size=2),
+)
+def test_any_announcements_kept_or_not_give_the_same(announcements, others, parts):
+    def mixed(k, A):
+        for part in parts:
+            part(k, A)
+
+    trace = kernel_trace(mixed, grid=20, arrays={"A": DATA})
+    made_alone = cache(lambda block: outcome(alone(trace), block))
+    for announced in map(sorted, announcements):
+        trace.announce(announced)
+        for block in [*announced, *others]:
+            one, other = outcome(trace, block), made_alone(block)
+            assert one == other if isinstance(other, str) else assert_same(one, other) is None
+
+
+# ---- shared programs
+
+
+def test_blocks_that_differ_in_their_addresses_only_share_a_program():
+    trace = kernel_trace(with_loops)
+    trace.announce(range(40))
+    programs = [trace.block(block) for block in range(40)]
+    assert not isinstance(programs[0], MovedProgram)
+    shared = {id(program.shared) for program in programs[1:]}
+    assert len(shared) == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        pytest.param(lambda k, A: k.load(A, k.x + k.thread_x * k.block_x), lambda block: block, id="lanes"),
+        pytest.param(lambda k, A: k.load(A, k.x + k.thread_x // 32 * k.block_x), lambda block: block, id="warps"),
+        pytest.param(bounds_of_threads, lambda block: block // 4, id="masks"),
+    ],
+)
+def test_blocks_that_differ_in_more_than_their_addresses_share_no_program(function, kind):
+    trace = kernel_trace(function, block=64)
+    trace.announce(range(40))
+    programs = [trace.block(block) for block in range(40)]
+    sharing = {}
+    for block, program in enumerate(programs):
+        if isinstance(program, MovedProgram):
+            sharing.setdefault(id(program.shared), set()).add(kind(block))
+    assert all(len(kinds) == 1 for kinds in sharing.values())
+    assert_same_blocks(trace, range(40))
+
+
+def test_blocks_at_the_edges_of_a_grid_have_programs_of_their_own():
+    trace = tracegen.kernel("2dconv", NI=256, NJ=256)
+    trace.announce(range(trace.launch.blocks))
+    shared = [getattr(trace.block(block), "shared", None) for block in range(trace.launch.blocks)]
+    shared = np.array([id(program) for program in shared]).reshape(trace.launch.grid[1::-1])
+    assert len(np.unique(shared[1:-1, 1:-1])) == 1
+    assert len(np.unique(shared)) > 1
+
+
 # ---- fewer calls
+
+
+def test_announced_blocks_are_run_in_two_calls():
+    calls = []
+    trace = kernel_trace(counted(lambda k, A: k.load(A, k.x)), grid=2000, calls=calls)
+    order = sorted({0, 1, 5, *range(100, 300, 7)})
+    trace.announce(order)
+    for block in order:
+        trace.block(block)
+    assert [list(np.ravel(call)) for call in calls] == [order[:1], order[1:]]
+
+
+def test_blocks_that_were_announced_by_readers_side_by_side_are_run_once():
+    calls = []
+    trace = kernel_trace(counted(lambda k, A: k.load(A, k.x)), grid=2000, calls=calls)
+    readers = [range(first, 300, 3) for first in range(3)]
+    for reader in readers:
+        trace.announce(reader)
+    for blocks in zip(*readers, strict=True):
+        for block in blocks:
+            trace.block(block)
+    assert sorted(int(block) for call in calls for block in np.ravel(call)) == list(range(300))
+    assert len(calls) == 4
+
+
+def test_announced_blocks_that_diverge_are_soon_run_by_themselves():
+    calls = []
+    trace = kernel_trace(counted(lambda k, A: k.load(A, k.x // (k.block_x.__index__() + 1))), calls=calls)
+    trace.announce(range(40))
+    for block in range(40):
+        trace.block(block)
+    assert len([call for call in calls if np.size(call) > 1]) == MAX_FAILED_BATCHES
+    assert len([call for call in calls if np.size(call) == 1]) == 40
 
 
 @pytest.mark.parametrize("step", [1, 14])
