@@ -75,7 +75,10 @@ class BlockRunner:
         """Return the program of a block."""
         batch = next((batch for batch in self._ready if block in batch), None)
         if batch is None:
-            batch = self._run(self._announced_from(block) or self._likely(block))
+            announced = next((one for one in reversed(self._announced) if one.reach(block)), None)
+            batch = self._run(self._likely(block) if announced is None else announced.ahead(self._fitting()))
+            if announced is not None:
+                announced.next += len(batch)
             self._ready.append(batch)
         self._last = block
         program = batch[block]
@@ -92,16 +95,11 @@ class BlockRunner:
         self._function(Block(self._launch, block, self.sites, self._geometry, counter, self._unroll), **self._arguments)
         return counter.work(self._geometry.warps), counter.declared
 
-    def _announced_from(self, block: int) -> list[int]:
-        """Return the block and those that were announced behind it; none if the block was not announced."""
-        for announced in reversed(self._announced):
-            place = announced.place_of(block)
-            if place is not None:
-                # The first block tells how many instructions fit in a batch.
-                wanted = 2 * self._size if self._failed or not self._measured else self._max_size
-                self._size = max(1, min(wanted, self._max_size, self._fitting_size))
-                return announced.take(place, self._size if self._failed < MAX_FAILED_BATCHES else 1)
-        return []
+    def _fitting(self) -> int:
+        """Return the size of a batch of announced blocks; the first block tells how many instructions fit in one."""
+        wanted = 2 * self._size if self._failed or not self._measured else self._max_size
+        self._size = max(1, min(wanted, self._max_size, self._fitting_size))
+        return self._size if self._failed < MAX_FAILED_BATCHES else 1
 
     def _likely(self, block: int) -> list[int]:
         """Return the block and the blocks that will probably be requested next."""
@@ -147,13 +145,14 @@ class _Announced:
         self.blocks = blocks
         self.next = 0
 
-    def place_of(self, block: int) -> int | None:
-        """Return the place of a block that no batch holds; None: there is none."""
+    def reach(self, block: int) -> bool:
+        """Go on to a block, if it is among those that no batch holds."""
         place = bisect_left(self.blocks, block, self.next)
-        return place if place < len(self.blocks) and self.blocks[place] == block else None
+        found = place < len(self.blocks) and self.blocks[place] == block
+        if found:
+            self.next = place
+        return found
 
-    def take(self, place: int, count: int) -> list[int]:
-        """Return some blocks from a place on, for a batch."""
-        taken = list(self.blocks[place : place + count])
-        self.next = place + len(taken)
-        return taken
+    def ahead(self, count: int) -> list[int]:
+        """Return the next blocks, for a batch."""
+        return list(self.blocks[self.next : self.next + count])

@@ -336,6 +336,21 @@ def test_blocks_that_were_announced_by_readers_side_by_side_are_run_once():
     assert len(calls) == 4
 
 
+def test_announced_blocks_are_batched_again_behind_those_that_go_on_differently():
+    def kernel(k, A):
+        if k.block_x < 3:
+            k.load(A, k.x)
+        k.store(A, k.x)
+
+    calls = []
+    trace = kernel_trace(counted(kernel), calls=calls)
+    trace.announce(range(40))
+    for block in range(40):
+        trace.block(block)
+    # The batches of 39 blocks and of the first 2 diverge.
+    assert [np.size(call) for call in calls] == [1, 39, 1, 2, 1, 2, 35]
+
+
 def test_announced_blocks_that_diverge_are_soon_run_by_themselves():
     calls = []
     trace = kernel_trace(counted(lambda k, A: k.load(A, k.x // (k.block_x.__index__() + 1))), calls=calls)
