@@ -10,7 +10,6 @@ import numpy as np
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from rdmodel._tree cimport LineTable, stack_free, stack_init, table_free, table_init, table_intern_many
 from rdmodel.model._tally cimport (
@@ -248,12 +247,7 @@ cdef class Core:
 
     cdef int _feed(self, int64_t warp, StreamBuffers stream, ChunkBuffers chunk) except -1:
         """Read the next chunk of a warp, and count the seconds that this takes."""
-        cdef timespec before, after
-        cdef bint more
-        clock_gettime(CLOCK_MONOTONIC, &before)
-        more = stream.refill(chunk)
-        clock_gettime(CLOCK_MONOTONIC, &after)
-        self.fed_seconds += <double> (after.tv_sec - before.tv_sec) + 1e-9 * <double> (after.tv_nsec - before.tv_nsec)
+        cdef bint more = stream.refill_timed(chunk, &self.fed_seconds)
         return self._put_chunk(warp, chunk, more)
 
     # ---- origins

@@ -6,9 +6,8 @@
 """Simulate from event to event: `Machine`, the compiled simulator."""
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
 
 from rdmodel.simulator._cache cimport Cache, cache_drop_ghosts, cache_init, mshrs_init
 from rdmodel.simulator._clock cimport sm_cycle_of

@@ -3,7 +3,6 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from rdmodel.simulator._cache cimport cache_intern
 from rdmodel.simulator._inspection cimport Inspection
@@ -57,16 +56,11 @@ cdef class Feeding(Inspection):
 
     cdef int _feed(self, int64_t sm, int64_t warp) except -1:
         """Read the next chunk of a warp, and count the seconds that this takes."""
-        cdef timespec before, after
-        cdef bint more
         cdef int64_t at = sm * self.slots * self.block_warps + warp
-        clock_gettime(CLOCK_MONOTONIC, &before)
-        more = (<StreamBuffers?> self.streams[at]).refill(self.chunk)
+        cdef bint more = (<StreamBuffers?> self.streams[at]).refill_timed(self.chunk, &self.fed_seconds)
         if self.observed_streams is not None:
-            (<StreamBuffers?> self.observed_streams[at]).refill(self.observed)
+            (<StreamBuffers?> self.observed_streams[at]).refill_timed(self.observed, &self.fed_seconds)
             assert (self.observed.n, self.observed.used) == (self.chunk.n, self.chunk.used)
-        clock_gettime(CLOCK_MONOTONIC, &after)
-        self.fed_seconds += <double> (after.tv_sec - before.tv_sec) + 1e-9 * <double> (after.tv_nsec - before.tv_nsec)
         return self._put(sm, warp, self.chunk, more, self.observed)
 
     cdef int _put(self, int64_t sm, int64_t warp, ChunkBuffers chunk, bint more, ChunkBuffers observed) except -1:

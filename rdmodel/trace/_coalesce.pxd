@@ -66,5 +66,6 @@ cdef class StreamBuffers:
     cdef int64_t row                  # of the first instruction of the segment in `moves`
 
     cdef bint refill(self, ChunkBuffers chunk) except -1
+    cdef bint refill_timed(self, ChunkBuffers chunk, double* seconds) except -1
     cdef bint _refill_from_program(self, Output* out) except -1
     cdef bint _refill_from_columns(self, Output* out) except -1

@@ -4,6 +4,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from rdmodel.trace._lanes cimport LANES, find_runs, group_lanes
 from rdmodel.trace._output cimport BARRIER, BYPASS, Output, absorb, acts_as, append, count_lanes, goes_past, has_room
@@ -288,6 +289,16 @@ cdef class StreamBuffers:
         out = output_of(chunk, self.carry, self.max_lines, self.line_bits, self.request_bytes, self.bypass)
         more = self._refill_from_program(&out) if self.columns is None else self._refill_from_columns(&out)
         chunk.n, chunk.used, self.carry = out.n, out.used, out.carry
+        return more
+
+    cdef bint refill_timed(self, ChunkBuffers chunk, double* seconds) except -1:
+        """Refill a chunk, and add the time that it takes to `seconds`."""
+        cdef timespec before, after
+        cdef bint more
+        clock_gettime(CLOCK_MONOTONIC, &before)
+        more = self.refill(chunk)
+        clock_gettime(CLOCK_MONOTONIC, &after)
+        seconds[0] += <double> (after.tv_sec - before.tv_sec) + 1e-9 * <double> (after.tv_nsec - before.tv_nsec)
         return more
 
     cdef bint _refill_from_program(self, Output* out) except -1:
