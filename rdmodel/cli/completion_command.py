@@ -13,8 +13,7 @@ from rdmodel.cli.parser import OneOf
 from rdmodel.errors import RdmodelError
 from rdmodel.policies.index_registry import index_names
 from rdmodel.policies.registry import COMBINATIONS, policy_names
-from tracegen.kernel_library.registry import REGISTRY
-from tracegen.kernel_library.suites import TILED
+from tracegen.kernel_library.registry import kernel_names
 
 FILE_METAVARS = ("FILE", "OUT", "PAGE.html", "FILE.toml")
 FOLDER_METAVARS = ("DIR", "FOLDER")
@@ -52,7 +51,7 @@ def _describe(action: argparse.Action, shtab: Any) -> None:
     if isinstance(action.type, OneOf):
         action.choices = action.type.allowed
     elif action.metavar == "KERNEL_OR_FILE":
-        complete = _names_or_files("kernel", [*REGISTRY, *TILED], shtab)
+        complete = _names_or_files("kernel", kernel_names(), shtab)
     elif action.dest in GPU_ARGUMENTS:
         complete = _names_or_files("gpu", presets.names(), shtab)
     elif action.dest in POLICY_ARGUMENTS:

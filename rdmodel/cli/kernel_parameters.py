@@ -9,8 +9,7 @@ import tracegen
 from rdmodel.cli.output import print_note
 from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, RdmodelError, unknown
-from tracegen.kernel_library.registry import REGISTRY, spec_of
-from tracegen.kernel_library.suites import TILED
+from tracegen.kernel_library.registry import kernel_names, spec_of
 
 AFFINE_SUFFIX = ".json"
 """Suffix of files with affine kernels."""
@@ -71,7 +70,7 @@ def _parameter_names(source: str) -> list[str]:
             return list(tracegen.load_affine(path).parameters) if path.suffix == AFFINE_SUFFIX else []
         except RdmodelError:
             return []  # reported when it is this file's turn
-    if source not in REGISTRY and source not in TILED:
+    if source not in kernel_names():
         return []
     spec = spec_of(source)
     return [*spec.sizes, *spec.inputs]

@@ -22,8 +22,8 @@ from tracegen import formats
 from tracegen.formats import LaunchEntry
 from tracegen.formats.names import COMPRESSED_EXTENSIONS, EXTENSIONS
 from tracegen.generated import GeneratedTrace
-from tracegen.kernel_library.registry import REGISTRY, spec_of
-from tracegen.kernel_library.suites import SUITES, TILED
+from tracegen.kernel_library.registry import kernel_names, spec_of
+from tracegen.kernel_library.suites import SUITES
 from tracegen.recording.events import is_recording
 
 PROGRAM_SUFFIXES = (".cu", ".cuh", ".ptx")
@@ -143,7 +143,7 @@ def refuse(source: str, description: str, options: SourceOptions, names: Iterabl
 
 def _check_name(source: str) -> None:
     """Raise `ConfigError` unless `source` names a kernel."""
-    known = [*REGISTRY, *TILED]
+    known = kernel_names()
     if source not in known and not suggestion(source, known):
         raise ConfigError(f"{source}: is neither a file nor a kernel of rdmodel (rdmodel kernels lists them)")
     spec_of(source)

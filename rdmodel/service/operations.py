@@ -22,7 +22,7 @@ from rdmodel.service.requests import EXACT_OPTIONS, MODEL_OPTIONS, QUICK_OPTIONS
 from rdmodel.tiling.rank import rank_tiles
 from rdmodel.trace import Trace
 from tracegen import affine
-from tracegen.kernel_library.registry import REGISTRY
+from tracegen.kernel_library.registry import declared_spec, kernel_names
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "predict": {"effort": "exact", "seed": 0},
@@ -230,10 +230,10 @@ def _trace_maker(given: str | Mapping[str, Any]) -> Callable[[Mapping[str, int],
     A kernel that exists in both forms is taken as a loop nest: the trace is the same, and is made faster.
     """
     if isinstance(given, str) and given not in affine.names():
-        if given not in REGISTRY:
-            names = dict.fromkeys((*REGISTRY, *affine.names()))
-            raise Refusal("bad_input", unknown("kernel", f"{given:.60}", names))
-        spec = REGISTRY[given]
+        if given not in kernel_names():
+            known = dict.fromkeys((*kernel_names(), *affine.names()))
+            raise Refusal("bad_input", unknown("kernel", f"{given:.60}", known))
+        spec = declared_spec(given)
         return lambda params, block: spec.trace(block=block, blocks=None, base=None, **_checked_sizes(spec, params))
     kernel = _load_kernel(given) if isinstance(given, str) else _read_kernel(given)
     return lambda params, block: tracegen.AffineTrace(kernel, params, block=block)

@@ -16,16 +16,16 @@ from rdmodel.trace import Launch
 from tracegen.arrays import BASE, allocate
 from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.data import Input, require_size, resolve_parameters
+from tracegen.kernel_library.homes import load_all, load_home
 from tracegen.kernel_library.nest_work import has_nest, nest_work
-from tracegen.kernel_library.suites import TILED
+from tracegen.kernel_library.suites import NAIVE, TILED
 from tracegen.kernel_library.tiled import TiledSpec, tiled_spec
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.kernel_trace import KernelFunction, KernelTrace, shape
 from tracegen.unrolling import DEFAULT_UNROLL, Unroll
 
 REGISTRY: dict[str, KernelSpec] = {}
-"""Declared kernels by name, without the loop nests of `TILED`."""
-
+"""Kernels by name that modules imported so far declare, without the loop nests of `TILED`; see `kernel_names`."""
 
 Shape = tuple[int, ...]
 """Threads of a block in x, y and z; omitted dimensions are 1."""
@@ -199,7 +199,7 @@ class Benchmark:
             name = f"{self.name}.{which}" if which else self.name
             REGISTRY[name] = KernelSpec(
                 name=name,
-                description=(inspect.getdoc(function) or "").partition("\n")[0],
+                description=(function.__doc__ or "").strip().partition("\n")[0],
                 sizes=defaults,
                 block=shape("block", _evaluate(usual, defaults)),
                 benchmark=self,
@@ -289,15 +289,28 @@ def kernel(
 
 def spec_of(name: str) -> KernelSpec | TiledSpec:
     """Return the specification of the kernel `name`; raises `ConfigError` for an unknown name."""
-    if name in REGISTRY:
-        return REGISTRY[name]
-    if name in TILED:
+    if name in TILED and name not in REGISTRY:
         return tiled_spec(name)
-    raise ConfigError(unknown("kernel", name, [*REGISTRY, *TILED]))
+    return declared_spec(name)
+
+
+def declared_spec(name: str) -> KernelSpec:
+    """Return the specification of a kernel that is no tiled one; raises `ConfigError` for an unknown name."""
+    if name not in REGISTRY:
+        load_home(name)
+    if name not in REGISTRY:
+        raise ConfigError(unknown("kernel", name, kernel_names()))
+    return REGISTRY[name]
+
+
+def kernel_names() -> list[str]:
+    """Return the names of all kernels, those that users have declared included; tiled kernels come last."""
+    return list(dict.fromkeys([*NAIVE, *REGISTRY, *TILED]))
 
 
 def kernels() -> list[KernelSpec | TiledSpec]:
     """Return the specifications of all kernels, sorted by benchmark; tiled kernels come last."""
+    load_all()
     return [*sorted(REGISTRY.values(), key=lambda spec: spec.benchmark.name), *map(tiled_spec, TILED)]
 
 

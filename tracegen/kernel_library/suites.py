@@ -108,17 +108,17 @@ TILED: Mapping[str, Mapping[str, int]] = {
 }
 """Kernels with tile sizes as parameters, at reduced sizes with default tiles."""
 
-_NAIVE: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
+NAIVE: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
 """All kernels but the tiled ones."""
 
-ALL: Mapping[str, Mapping[str, int]] = {**_NAIVE, **TILED}
+ALL: Mapping[str, Mapping[str, int]] = {**NAIVE, **TILED}
 """All kernels of rdmodel."""
 
 
 def select_kernels(applications: str) -> Mapping[str, Mapping[str, int]]:
     """Return the kernels of `applications`, names before the dot separated by spaces, with their sizes."""
     names = applications.split()
-    return {kernel: sizes for name in names for kernel, sizes in _NAIVE.items() if kernel.partition(".")[0] == name}
+    return {kernel: sizes for name in names for kernel, sizes in NAIVE.items() if kernel.partition(".")[0] == name}
 
 
 SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {
@@ -135,7 +135,7 @@ SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {
     "koo": select_kernels("bfs kmeans iix wc color sssp spmv ss cc srad"),
     "wang": select_kernels("atax bicg mvt gesummv syrk syr2k kmeans bfs spmv iix"),
     "sensitive": {
-        kernel: _NAIVE[kernel]
+        kernel: NAIVE[kernel]
         for kernel in (
             *("spmv", "kmeans.row", "iix", "syrk", "gesummv"),
             *("atax.1", "bicg.2", "mvt.1", "syr2k"),

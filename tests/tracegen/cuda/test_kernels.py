@@ -19,7 +19,7 @@ from rdmodel.trace import Op
 from tracegen import cuda
 from tracegen.cuda import nvrtc, sources
 from tracegen.cuda.signatures import signatures
-from tracegen.kernel_library.registry import REGISTRY
+from tracegen.kernel_library.registry import declared_spec
 
 pytestmark = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
 
@@ -237,7 +237,7 @@ def cuda_parameters(file, kernel):
 
 
 def shapes_of(name, sizes):
-    arrays = REGISTRY[name].benchmark.arrays
+    arrays = declared_spec(name).benchmark.arrays
     accepted = {n: sizes[n] for n in inspect.signature(arrays).parameters if n in sizes}
     accepted |= {n: 0 for n in inspect.signature(arrays).parameters if n == "PAD" and n not in sizes}
     return arrays(**accepted)

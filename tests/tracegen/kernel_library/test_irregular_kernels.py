@@ -15,7 +15,7 @@ from tracegen import cuda
 from tracegen.cuda import nvrtc, sources
 from tracegen.kernel_library import inputs, labelling, traversal, trees
 from tracegen.kernel_library import sparse as products
-from tracegen.kernel_library.registry import REGISTRY
+from tracegen.kernel_library.registry import declared_spec
 
 
 @pytest.fixture(scope="module", params=CASES, ids=[f"{name}-{i}" for i, (name, _, _) in enumerate(CASES)])
@@ -23,7 +23,7 @@ def case(request):
     """Return a trace, the accesses of the scalar version by thread, its results, and the results of the kernel."""
     name, scalar, params = request.param
     trace = tracegen.kernel(name, **params)
-    results = REGISTRY[name].result(**params)
+    results = declared_spec(name).result(**params)
     out = {array: np.zeros(value.shape, np.float64) for array, value in results.items()}
     for array in ("cost", "answers"):
         if array in out:
@@ -50,7 +50,7 @@ def test_results_are_those_of_the_restatement(case):
 
 def test_the_product_is_scipys():
     matrix = inputs.band_matrix(2000, 16, 0, 0)
-    y = REGISTRY["spmv"].result(matrix=matrix_of(matrix))["y"]
+    y = declared_spec("spmv").result(matrix=matrix_of(matrix))["y"]
     np.testing.assert_allclose(y, matrix_of(matrix) @ products.vector(2000), rtol=1e-4, atol=1e-5)
 
 
@@ -79,16 +79,16 @@ def test_neighbours_get_different_colours():
 
 def test_words_are_counted_as_python_counts_them():
     text = inputs.prose(300, 9, 5)
-    results = REGISTRY["wc"].result(text=text.characters.tobytes())
+    results = declared_spec("wc").result(text=text.characters.tobytes())
     wanted = Counter(hash_of(word) for word in text.characters.tobytes().split())
     assert Counter(results["hashes"].tolist()) == wanted
-    counts = REGISTRY["wc.count"].result(N=300, WORDS=9, SEED=5)["counts"]
+    counts = declared_spec("wc.count").result(N=300, WORDS=9, SEED=5)["counts"]
     assert counts.tolist() == [len(line.split()) for line in text.characters.tobytes().splitlines()]
 
 
 def test_links_are_indexed_by_their_lines():
     text = inputs.pages(200, 8, 5)
-    results = REGISTRY["iix"].result(N=200, SEED=5)
+    results = declared_spec("iix").result(N=200, SEED=5)
     wanted = [
         (hash_of(address), line)
         for line, html in enumerate(text.characters.tobytes().splitlines())
@@ -99,7 +99,7 @@ def test_links_are_indexed_by_their_lines():
 
 
 def test_queries_find_the_record_of_their_key():
-    found = REGISTRY["btree"].result(N=5000, M=300)["answers"]
+    found = declared_spec("btree").result(N=5000, M=300)["answers"]
     keys, wanted = trees.stored_keys(5000, 0), trees.queries(5000, 300, 0)
     assert (found >= 0).tolist() == np.isin(wanted, keys).tolist()
     np.testing.assert_array_equal(keys[found[found >= 0]], wanted[found >= 0])
@@ -154,7 +154,7 @@ extern "C" __global__ void highest(const int *rows, const int *columns, const in
 )
 def test_compiled_code_makes_the_same_accesses_and_leaves_the_same_results(name, source, kernel, params):
     unroll = 1 if source else None  # as the source says
-    model, results = tracegen.kernel(name, unroll=unroll, **params), REGISTRY[name].result(**params)
+    model, results = tracegen.kernel(name, unroll=unroll, **params), declared_spec(name).result(**params)
     arrays = {k: v for k, v in declared_by(name, params).items() if k not in ("changed", "over")}
     data = [v.copy() if isinstance(v, np.ndarray) else np.zeros(v, np.float32) for v in arrays.values()]
     height = len(data[0]) - (name != "bfs.1")
@@ -177,7 +177,7 @@ def test_compiled_code_makes_the_same_accesses_and_leaves_the_same_results(name,
 
 
 def declared_by(name, params):
-    benchmark = REGISTRY[name].benchmark
+    benchmark = declared_spec(name).benchmark
     sizes = benchmark.resolve(name, params)
     ((what, data),) = benchmark.inputs.items()
     known = {what: data.generate(**{size: sizes[size] for size in data.sizes}), **sizes}

@@ -16,7 +16,7 @@ from rdmodel.errors import ConfigError
 from tests.support.scalar_kernels import GRAPH, MATRIX, PROSE, matrix_of
 from tracegen.kernel_library import inputs, labelling
 from tracegen.kernel_library import sparse as products
-from tracegen.kernel_library.registry import REGISTRY
+from tracegen.kernel_library.registry import declared_spec
 
 
 def test_generated_inputs_are_the_same_every_time_and_differ_by_seed():
@@ -53,7 +53,7 @@ def test_a_matrix_comes_from_a_file_or_from_scipy(tmp_path):
     np.testing.assert_array_equal(by_file.columns.addresses, by_value.columns.addresses)
     assert by_file.params == {"matrix": "a.mtx"}
     assert by_value.params == {"matrix": "40x60, 240 entries"}
-    y = REGISTRY["spmv"].result(matrix=str(tmp_path / "a.mtx"))["y"]
+    y = declared_spec("spmv").result(matrix=str(tmp_path / "a.mtx"))["y"]
     np.testing.assert_allclose(y, given @ products.vector(60), rtol=1e-4, atol=1e-5)
 
 
@@ -68,7 +68,7 @@ def test_a_directed_graph_is_coloured_as_an_undirected_one():
     given = scipy.sparse.coo_array(([1.0, 1, 1], ([0, 1, 2], [1, 1, 0])), shape=(3, 3))
     colour, _ = labelling.colours(inputs.read_undirected(given), 9)
     assert colour[0] not in (colour[1], colour[2])
-    assert REGISTRY["cc.1"].inputs == ["graph"]
+    assert declared_spec("cc.1").inputs == ["graph"]
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_what_cannot_be_read_is_refused(name, params, message):
 
 def test_a_kernel_that_computes_nothing_has_no_result():
     with pytest.raises(ConfigError, match=re.escape("atax.1: has no computed result, only a trace")):
-        REGISTRY["atax.1"].result()
+        declared_spec("atax.1").result()

@@ -19,7 +19,8 @@ from tests.support.examples import examples
 from tests.support.scalar_kernels import GRAPH, MATRIX, PAGES, PARTS, PROSE
 from tracegen.arrays import BASE, allocate
 from tracegen.kernel_library.control import after, branch_on
-from tracegen.kernel_library.registry import REGISTRY
+from tracegen.kernel_library.registry import declared_spec
+from tracegen.kernel_library.suites import NAIVE
 from tracegen.simt.batching import MAX_BATCH_THREADS, MAX_FAILED_BATCHES
 from tracegen.simt.kernel_trace import Buffer, KernelTrace, shape
 from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
@@ -57,7 +58,7 @@ GIVEN = {
 
 
 def small(name: str) -> KernelTrace:
-    spec = REGISTRY[name]
+    spec = declared_spec(name)
     sizes = GIVEN.get(name, {size: SMALL[size] for size in spec.sizes if size in SMALL})
     sizes = {size: value for size, value in sizes.items() if size in spec.sizes or size in spec.inputs}
     block = (32, 1, 1) if not spec.fixed and spec.block[1] == 1 else None
@@ -113,7 +114,7 @@ def counted(function):
 # ---- the same programs
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", NAIVE)
 def test_the_blocks_of_every_kernel_are_the_same_as_one_by_one(name):
     trace = small(name)
     first = range(min(trace.launch.blocks, 24))
