@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from rdmodel.cli.analysis_options import (
     add_comparison,
@@ -56,21 +57,31 @@ SOURCE_HELP = "name of a kernel, a trace, recording, .cu, .ptx, .toml or .json f
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the parsed arguments; bad usage prints one line and exits with status 2."""
-    parser, commands = build_parser()
-    if argv and not argv[0].startswith("-") and argv[0] not in commands:
-        parser.error(unknown("command", argv[0], commands))
-    if argv and argv[0] == "nvcc" and argv[1:] not in (["-h"], ["--help"], []):
-        return argparse.Namespace(command="nvcc", arguments=[*argv[1:]])  # all options are those of nvcc
-    if argv and argv[0] in commands and "--option" in commands[argv[0]].option_names():
-        argv = [argv[0], *_with_nvcc_options(argv[1:], commands[argv[0]])]
-    arguments, rest = parser.parse_known_args(argv)
+    if not argv or argv[0].startswith("-"):
+        # Help, the version, or a mistake: the whole parser exits, unless an unknown option stands before a command.
+        arguments, rest = build_parser(options=False)[0].parse_known_args(argv)
+        _refuse_unknown(command_parser(arguments.command), rest[0])
+    name, words = argv[0], [*argv[1:]]
+    if name not in COMMANDS:
+        build_parser(options=False)[0].error(unknown("command", name, COMMANDS))
+    if name == "nvcc" and words not in (["-h"], ["--help"], []):
+        return argparse.Namespace(command="nvcc", arguments=words)  # all options are those of nvcc
+    # All commands together have 20 times as many options to declare.
+    command = command_parser(name)
+    if "--option" in command.option_names():
+        words = _with_nvcc_options(words, command)
+    arguments, rest = command.parse_known_args(words, argparse.Namespace(command=name))
     if rest:
-        command = commands[arguments.command]
-        hint = suggestion(rest[0].split("=")[0], command.option_names()) if rest[0].startswith("-") else ""
-        command.error(f"unknown argument {rest[0]!r}{hint}")
+        _refuse_unknown(command, rest[0])
     if getattr(arguments, "sources", []).count("-") > 1:
-        commands[arguments.command].error("-: standard input can be read only once")
+        command.error("-: standard input can be read only once")
     return arguments
+
+
+def _refuse_unknown(command: Parser, word: str) -> NoReturn:
+    """Exit with a message about a word that a command does not take."""
+    hint = suggestion(word.split("=")[0], command.option_names()) if word.startswith("-") else ""
+    command.error(f"unknown argument {word!r}{hint}")
 
 
 def _with_nvcc_options(words: Sequence[str], command: Parser) -> list[str]:
@@ -85,11 +96,14 @@ def _with_nvcc_options(words: Sequence[str], command: Parser) -> list[str]:
 
 def command_parser(name: str) -> Parser:
     """Return the parser of one command."""
-    return build_parser()[1][name]
+    add_arguments, text = COMMANDS[name]
+    parser = Parser(prog=f"rdmodel {name}", description=text, allow_abbrev=False)
+    add_arguments(parser)
+    return parser
 
 
-def build_parser() -> tuple[Parser, dict[str, Parser]]:
-    """Return the parser of the whole command line, and the parsers of its commands by name."""
+def build_parser(*, options: bool = True) -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of the whole command line, and the parsers of its commands by name, with their `options`."""
     parser = Parser(
         prog="rdmodel",
         description="Predict the cache behaviour of GPU kernels within seconds, without a GPU.",
@@ -99,7 +113,8 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     commands: dict[str, Parser] = {}
     for name, (add_arguments, text) in COMMANDS.items():
         commands[name] = subparsers.add_parser(name, help=text, description=text, allow_abbrev=False)
-        add_arguments(commands[name])
+        if options:
+            add_arguments(commands[name])
     return parser, commands
 
 
