@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest
 
 .DEFAULT_GOAL = help
 
-.PHONY: help setup build test quick durations lint docs bench record sanitize checked clean
+.PHONY: help setup build test quick search durations lint docs bench record sanitize checked clean
 
 help:  ## List the tasks
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -25,6 +25,9 @@ test: build  ## Run all tests, as continuous integration does
 
 quick: build  ## Run the tests that need neither a build nor records, in under a minute
 	$(PYTEST) -m "not slow and not build and not style"
+
+search: build  ## Run the tests that search for counterexamples, with ten times as many
+	$(PYTEST) --hypothesis-profile=many -m hypothesis
 
 durations: build  ## Measure all tests, and renew the list of those that `quick` leaves out
 	$(PYTEST) --junitxml=build/durations.xml

@@ -1,6 +1,7 @@
 """Configure the tests: hypothesis without deadlines, an empty answers file, and the command line as a function.
 
-No test asserts a time, so that deadlines would only report a slow machine. Under CI the settings of hypothesis hold.
+No test asserts a time, so that deadlines would only report a slow machine. The profiles add to the one that hypothesis
+has chosen, which under CI draws the same examples in every run.
 """
 
 import os
@@ -15,9 +16,9 @@ from rdmodel.cli import main
 
 pytest.register_assert_rewrite("tests.support")  # its checks report values as those of test files do
 
-if not os.environ.get("CI"):
-    settings.register_profile("unhurried", deadline=None)
-    settings.load_profile("unhurried")
+settings.register_profile("few", deadline=None, max_examples=40)
+settings.register_profile("many", deadline=None, max_examples=400)  # --hypothesis-profile=many
+settings.load_profile("few")
 
 
 def pytest_xdist_auto_num_workers() -> int:
