@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
-def measure(arguments: Sequence[str]) -> dict[str, float]:
+def measure(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> dict[str, float]:
     """Return wall and CPU seconds and the peak resident set in MB of ``python ARGUMENTS``; exit if it fails."""
     start = time.perf_counter()
     silence = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
-    child = os.posix_spawn(sys.executable, [sys.executable, *arguments], os.environ, file_actions=silence)
+    child = os.posix_spawn(sys.executable, [sys.executable, *arguments], environment, file_actions=silence)
     _, status, usage = os.wait4(child, 0)
     if code := os.waitstatus_to_exitcode(status):
         sys.exit(f"{' '.join(arguments)}: exit status {code}")
