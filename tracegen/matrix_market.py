@@ -12,13 +12,13 @@ import gzip
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.cancellation import checkpoint
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.memory import require_room
 from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import RdmodelError, TraceError

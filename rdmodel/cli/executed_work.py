@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.results.metrics import work_metrics
 from rdmodel.results.prediction import Prediction

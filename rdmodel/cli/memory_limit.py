@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.memory import data_limit, limited_data, memory_text, own_bytes, process_bytes
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rdmodel import presets
 from rdmodel.cli.option_groups import DEFINITIONS
 from rdmodel.cli.output import OutputForm
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.default import default_gpu

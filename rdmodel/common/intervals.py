@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.memory import import_library
 
 CONFIDENCE = 0.95

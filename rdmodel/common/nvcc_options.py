@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from rdmodel.common.late_dataclass import dataclass
 
 _FLAG_NAMES = """
 g G w v c dc dlink lineinfo m64 keep ptx cubin fatbin lib shared dryrun save-temps device-debug generate-line-info

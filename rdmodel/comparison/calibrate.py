@@ -8,7 +8,7 @@ latencies of the simulated machine on a few access patterns, none of which is on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rdmodel import presets
 from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_int
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.memory import import_library
 from rdmodel.common.progress import Progress, stage
 from rdmodel.errors import ConfigError

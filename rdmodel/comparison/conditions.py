@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import copysign, inf
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, unknown
 
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {

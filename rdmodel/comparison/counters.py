@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rdmodel import presets
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.comparison.nsight import L1_RATE_METRICS, L2_RATE_METRICS, NCU_COMMAND, Measurement
 from rdmodel.errors import TraceError

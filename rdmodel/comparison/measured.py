@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, get_args
 
 from rdmodel.common.kernel_names import base_name
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.comparison.compare import compare
 from rdmodel.comparison.nsight import NCU_COMMAND, Measurement, Rate, merge_launches

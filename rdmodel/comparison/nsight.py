@@ -15,12 +15,13 @@ import os
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from io import TextIOWrapper
 from math import isfinite
 from typing import Any, BinaryIO
 
 from rdmodel.common.kernel_names import base_name
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 from rdmodel.results.metrics import (

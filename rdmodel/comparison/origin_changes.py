@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.source_texts import SourceTexts
 from rdmodel.errors import ConfigError
 from rdmodel.results.origin_kinds import ORIGINS, Origin

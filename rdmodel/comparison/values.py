@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rdmodel.common.axes import draw_groups, given_or_new, literal, nothing_to_draw
 from rdmodel.common.checks import check_choice, check_int
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, plain_rates, rate_of
 from rdmodel.errors import ConfigError

@@ -6,7 +6,7 @@ import os
 import statistics
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -14,6 +14,7 @@ from rdmodel import presets
 from rdmodel.answers.store import Answers
 from rdmodel.common.axes import draw_groups, given_or_new, nothing_to_draw
 from rdmodel.common.checks import check_flag, check_int
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.common.progress import Progress
 from rdmodel.common.ratios import geometric_interval

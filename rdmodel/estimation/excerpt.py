@@ -8,11 +8,12 @@ otherwise it might find no new sector, or one too many for its share.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.trace import Columns, Program, Segment, Trace
 from rdmodel.trace.coalescing import SECTOR
 from rdmodel.trace.derived import DerivedTrace

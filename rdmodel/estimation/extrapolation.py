@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp, hypot, log10
 from typing import Any
 
 from rdmodel.common.intervals import Estimate
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.estimation.bounds import Reach
 from rdmodel.estimation.counted_work import fit_to_blocks
 from rdmodel.estimation.plan import EstimationPlan, Window

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, pstdev
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.estimation.bounds import loaded_bytes
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.gpu.config import GPU

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from typing import Any, Literal, TypeVar
 
 from rdmodel.common.checks import check_choice, check_flag, check_int, check_number
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.common.text import size_text
 from rdmodel.errors import ConfigError, unknown

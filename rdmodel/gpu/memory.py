@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from rdmodel.common.checks import check_choice, check_int
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 
 L2Index = Literal["linear", "hash"]

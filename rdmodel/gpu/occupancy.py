@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import LaunchError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.shared_memory import available_shared_memory, block_shared_memory

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from rdmodel.common.checks import check_number
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 
 MATRIX_RATES = ("matrix_fp16", "matrix_bf16", "matrix_tf32", "matrix_fp64", "matrix_fp8", "matrix_int8")

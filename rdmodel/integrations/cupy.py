@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from rdmodel.integrations.ptx_launch import Shape
 from rdmodel.trace import Trace

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from rdmodel.integrations.ptx_launch import PtxLaunch, host_span, target_capability, translate_addresses
 from rdmodel.trace import WARP, Trace

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypass_table, bypasses_l1
 from rdmodel.model.cores import make_chunk, store_rule

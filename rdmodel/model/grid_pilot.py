@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean, pstdev
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypasses_l1
 from rdmodel.model._core import DONE, WANT_BLOCK, WANT_CHUNK

@@ -8,10 +8,11 @@ measured (`rdmodel.model.grid_pilot`). A slot that becomes free gets the next bl
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rdmodel.common.late_dataclass import dataclass
 
 MAX_SCHEDULED_BLOCKS = 1 << 18
 """Blocks that are placed at most. In a longer grid, all blocks in the middle are as those in the middle of these."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import numpy as np
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypasses_l1
 from rdmodel.model import shared_l2

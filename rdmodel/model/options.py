@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Literal
 
 from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_choice, check_flag, check_int, check_number
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, StoreBehaviour
 from rdmodel.gpu.default import PAPER_GPU

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypasses_l1
 from rdmodel.model import shared_l2

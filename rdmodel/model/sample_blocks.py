@@ -9,11 +9,11 @@ last of these waves and the stretch behind them is a part of the error, and so i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from rdmodel.common.intervals import Estimate, student_estimate
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.model.averages import combine_linearly
 from rdmodel.model.sample_sms import ESTIMATED_COUNTS, ESTIMATED_RATES, MIN_VARIANCE, REQUESTED_COUNTS, choose
 from rdmodel.results.counts import SmCounts

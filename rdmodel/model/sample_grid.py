@@ -8,7 +8,7 @@ window at a random place. A window begins with the blocks that are resident at t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import hypot, log
 from operator import attrgetter
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.intervals import Estimate, student_quantile
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.model.count_blocks import BlockCounts, Total
 from rdmodel.model.grid_windows import LONGEST_WARMUP, GridWindow, PeriodCounts, WindowResult

@@ -7,7 +7,6 @@ estimates with the finite population correction. `rdmodel.model.sample_blocks` s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from operator import attrgetter
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from rdmodel.common.checks import check_int
 from rdmodel.common.intervals import Estimate, student_estimate
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from rdmodel.results.counts import MissCounts, SmCounts
 

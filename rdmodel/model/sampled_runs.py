@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.model.count_blocks import BlockCounts
 from rdmodel.model.grid_pilot import Pilot
 from rdmodel.model.grid_schedule import GridSchedule

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.progress import Progress
 from rdmodel.execution.threads import run_in_order
 from rdmodel.gpu.config import GPU

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.policies.base import Kind, Policy, Settings
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, suggestion
 from rdmodel.plugins.entry_points import installed
 from rdmodel.policies.base import Policy, check_described

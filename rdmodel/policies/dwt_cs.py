@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rdmodel.common.checks import check_int, check_number
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.policies.base import Kind, Policy, Settings
 
 

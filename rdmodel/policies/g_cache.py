@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rdmodel.common.checks import MAX_SMS, check_int
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.policies.base import Kind, Policy, Settings
 
 MAX_HEAT = 1 << 16

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rdmodel import presets
 from rdmodel.common.checks import check_flag
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.progress import Progress, stage
 from rdmodel.common.text import size_text
 from rdmodel.comparison.compare import check_definitions, compare

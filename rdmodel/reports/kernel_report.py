@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.comparison.values import Comparison
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import Occupancy

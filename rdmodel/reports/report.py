@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.common.text import percent
 from rdmodel.gpu.config import GPU

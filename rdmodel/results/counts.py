@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, ClassVar
+
+from rdmodel.common.late_dataclass import dataclass
 
 
 def list_counters(values: type) -> tuple[str, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.results.counts import MissCounts

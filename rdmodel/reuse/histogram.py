@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rdmodel.common.axes import draw_groups, draw_steps, given_or_new, nothing_to_draw
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.common.text import range_text
 from rdmodel.errors import ConfigError, TraceError

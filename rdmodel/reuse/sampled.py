@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rdmodel.common.intervals import Estimate, student_quantile
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.reuse.histogram import Histogram, MissRatioCurve, integer_column, make_read_only

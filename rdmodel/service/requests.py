@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import unknown
 from rdmodel.model.options import Options
 from rdmodel.model.predict import CALL_OPTIONS, L1_OPTIONS

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_choice, check_flag, check_int
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, CoreSched
 from rdmodel.policies import Policy

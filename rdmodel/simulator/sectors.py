@@ -12,10 +12,12 @@ sector takes neither extra time nor an MSHR.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rdmodel.common.late_dataclass import dataclass
 
 ROWS_PER_BATCH = 1 << 18
 """Rows of accesses that are counted together."""

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -14,6 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from rdmodel import presets
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, GPU_TABLES
 from rdmodel.gpu.default import default_gpu

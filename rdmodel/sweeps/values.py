@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import isnan, nan
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rdmodel.common.axes import draw_groups, draw_lines, given_or_new, literal, nothing_to_draw
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.errors import ConfigError
 from rdmodel.results.prediction import Prediction

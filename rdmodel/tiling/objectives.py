@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from numbers import Real
 from typing import Any
 
 from rdmodel import presets
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.latency import HEADER_BYTES, READ_BYTES, count_flits, dram_latency

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.memory import import_library
 from rdmodel.tiling.values import Tile
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from rdmodel.common.axes import draw_shares, given_or_new, literal, nothing_to_draw
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate
 from rdmodel.errors import ConfigError

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from rdmodel import presets
 from rdmodel.common.checks import check_choice, check_int
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
 from rdmodel.estimation.estimate import estimate

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.timing.demands import Demand
 
 STEPS = 200

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from rdmodel.results.prediction import Prediction
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import mul
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.timing.demands import Demand
 from rdmodel.timing.latency import Phase
 from rdmodel.timing.queue import solve_queues

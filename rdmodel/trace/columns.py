@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
 from rdmodel.trace.cache_ops import CACHE_OPS, VALID_CACHE_OPS
 from rdmodel.trace.mapped_pages import Pages

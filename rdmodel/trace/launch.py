@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import LaunchError, escape_unprintable
 
 WARP = 32

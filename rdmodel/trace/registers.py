@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from rdmodel.common.late_dataclass import dataclass
 
 GIVEN, ASSEMBLED, ESTIMATED = "given", "ptxas", "estimated"
 """Values of `RegisterUse.source`."""

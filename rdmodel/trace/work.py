@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
 
 ARITHMETIC_CLASSES = (

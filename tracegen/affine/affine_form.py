@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
+
+from rdmodel.common.late_dataclass import dataclass
 
 Box = Sequence[tuple[int, int]]
 """The smallest and the largest value of every dimension."""

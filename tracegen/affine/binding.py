@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
 from rdmodel.trace import Launch, Space
 from rdmodel.trace.cache_ops import parse_cache_op

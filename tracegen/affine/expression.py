@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError, unknown
 from tracegen.affine.affine_form import Affine, Bound, Extreme, map_affine
 

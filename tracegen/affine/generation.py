@@ -7,13 +7,13 @@ recorded and shifted to the others. The same holds for the iterations of a loop 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.cancellation import checkpoint
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.memory import memory_text
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Op, Program, Segment

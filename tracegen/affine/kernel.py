@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from rdmodel.common.late_dataclass import dataclass
 from tracegen.affine.statements import KernelForm
 from tracegen.affine.trace import AffineTrace
 from tracegen.unrolling import DEFAULT_UNROLL, Unroll

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, TraceError, unknown
 from rdmodel.trace import Op, Space
 from rdmodel.trace.cache_ops import parse_cache_op

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, unknown
 from tracegen.cuda import array_arguments
 from tracegen.cuda.element_types import ADDRESS_TYPES, is_pointer, pointed_element

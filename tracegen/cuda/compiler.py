@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.nvcc_options import read_nvcc_options
 from rdmodel.errors import ConfigError, TraceError, unknown
 from tracegen.cuda import nvrtc

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rdmodel.common.late_dataclass import dataclass
 from tracegen.cuda.names import normalise
 
 _LONG_BYTES = ctypes.sizeof(ctypes.c_long)

@@ -34,10 +34,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.regular_files import read_bounded_text
 from rdmodel.errors import ConfigError, LaunchError, unknown
 from tracegen.cuda.arguments import ArgumentValue, KernelParameter, find_parameter, parse_arguments

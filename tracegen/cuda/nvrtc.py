@@ -11,9 +11,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from rdmodel.common.late_dataclass import dataclass
 
 _TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")
 """Environment variables that name the CUDA toolkit."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 
+from rdmodel.common.late_dataclass import dataclass
 from tracegen.cuda.cpp_declarations import ATTRIBUTES, Declaration, declarations
 from tracegen.cuda.names import normalise
 from tracegen.cuda.tokens import Token, TokenKind, directive, tokenise, words

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import TraceError
 from tracegen.cuda.tokens import TokenKind, directive, tokenise

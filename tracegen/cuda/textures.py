@@ -7,11 +7,11 @@ clamping if it is given as ``{texels=float[512,512], filter=linear}``, or as suc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from tracegen.ptx.emulator.textures import TextureOptions
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from rdmodel.common.late_dataclass import dataclass
 
 _CPP_SPACE = re.compile(r"(?:[ \t\r\f\v\n]|\\\r?\n|//(?:[^\\\n]|\\\r?\n|\\.)*|/\*.*?(?:\*/|\Z))+", re.DOTALL)
 _CPP_RAW_STRING = re.compile(r'(?:u8|[uUL])?R"([^()\\\s]{0,16})\(.*?\)\1"', re.DOTALL)

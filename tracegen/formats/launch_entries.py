@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
 from rdmodel.common.kernel_names import base_name, without_parameters
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch
 

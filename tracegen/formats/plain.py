@@ -18,11 +18,11 @@ import codecs
 import csv
 import os
 import re
-from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._line_groups import LineGrouper

@@ -25,7 +25,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from rdmodel.trace.lanes import last_warp_mask

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Trace, storage
 from rdmodel.trace.replacement import recover

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Space
 from rdmodel.trace.mapped_pages import Pages
 from tracegen.formats._trc import sort

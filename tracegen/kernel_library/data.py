@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.memory import require_room
 from rdmodel.errors import ConfigError, TooLargeError
 

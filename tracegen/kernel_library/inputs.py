@@ -6,7 +6,6 @@ Generated data depend only on their sizes and the seed, not on the platform.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.cancellation import checkpoint
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.memory import import_library
 from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import ConfigError

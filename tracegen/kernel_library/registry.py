@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, LaunchError, TooLargeError, unknown
 from rdmodel.trace import Launch
 from tracegen.arrays import BASE, allocate

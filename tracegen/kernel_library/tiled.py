@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from tracegen.unrolling import DEFAULT_UNROLL, Unroll
 

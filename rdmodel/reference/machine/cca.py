@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.policies import CCA
 from rdmodel.reference.machine.record import Counters
 from rdmodel.reference.machine.throttling import Permit, Throttle

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.policies import MRPB
 from rdmodel.reference.machine.ldst import Attempt, LoadStoreUnit, QueuedInstruction
 from rdmodel.trace import Op

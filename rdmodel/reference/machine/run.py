@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import SimulationError
 from rdmodel.gpu.config import GPU
 from rdmodel.reference.machine.choice import Shape, make_throttle

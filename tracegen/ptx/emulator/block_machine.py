@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.trace import Columns
 from tracegen.ptx.emulator._emulator import Emulator, Status
 from tracegen.ptx.emulator._log import Log

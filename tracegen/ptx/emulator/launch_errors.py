@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch
 from tracegen.ptx.emulator._emulator import Emulator, Status

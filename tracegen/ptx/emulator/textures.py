@@ -8,12 +8,12 @@ here is that of NVIDIA's graphics memory (block linear, Tegra X1 Technical Refer
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.text import shape_text
 from rdmodel.errors import ConfigError, unknown
 from tracegen.ptx.isa._code import ADDRESS_MODES, KINDS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.program import LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import is_memory_step, spaces_of
 

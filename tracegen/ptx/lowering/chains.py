@@ -8,12 +8,12 @@ A barrier ends a piece.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.basic_blocks import PREDICATED_INSTRUCTIONS
 from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step

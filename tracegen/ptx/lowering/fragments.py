@@ -8,8 +8,7 @@ matrix has four runs, lane t accesses run t % 4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.memory_and_shuffles import access_fields, wrapped
 from tracegen.ptx.lowering.program import PTX_TYPES
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError

@@ -9,8 +9,9 @@ without the branches for rare operands. Functions that keep subnormal numbers sc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.syntax.ast import Instruction, Register
 
 Classes = Mapping[str, int]

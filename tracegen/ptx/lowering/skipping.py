@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
+from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.poisoning import PoisonFlow
 from tracegen.ptx.lowering.program import NO_SLOT, Step
 from tracegen.ptx.lowering.slicing import Slice, all_arrays

@@ -7,8 +7,8 @@ is copied from them, are operands in constant memory, unless they are the addres
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.syntax.ast import Address, Function, Instruction, Module, Name, Not, Operand, Pair, Register, Vector
 
 _READ_FIRST = frozenset(

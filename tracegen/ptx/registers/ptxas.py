@@ -9,9 +9,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+
+from rdmodel.common.late_dataclass import dataclass
 
 _TIMEOUT = 120
 """Seconds after which an assembly is given up."""

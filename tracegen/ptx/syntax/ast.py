@@ -6,7 +6,9 @@ error only when it is executed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from rdmodel.common.late_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
