@@ -37,7 +37,6 @@ from rdmodel.cli.option_groups import (
     choice,
 )
 from rdmodel.cli.parser import Parser, finite_number, size_with_unit, whole_number
-from rdmodel.common.nvcc_options import read_nvcc_options, split_nvcc_options
 from rdmodel.errors import suggestion, unknown
 from rdmodel.gpu.default import DEFAULT_GPU
 from rdmodel.version import __version__
@@ -86,6 +85,9 @@ def _refuse_unknown(command: Parser, word: str) -> NoReturn:
 
 def _with_nvcc_options(words: Sequence[str], command: Parser) -> list[str]:
     """Return the words of a command with options of nvcc as values of ``--option``."""
+    # Help and errors of usage need no dataclasses, whose module takes as long to load as the whole parser.
+    from rdmodel.common.nvcc_options import read_nvcc_options, split_nvcc_options
+
     rest, options = split_nvcc_options(words, command.all_names())
     dlcm = read_nvcc_options(options).dlcm
     if dlcm is not None and "--dlcm" in command.option_names():

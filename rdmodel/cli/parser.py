@@ -25,13 +25,25 @@ class HelpFormatter(argparse.HelpFormatter):
             self._action_max_length = max(self._action_max_length, self._current_indent + len(subaction.dest))
 
 
+class Checker(argparse.HelpFormatter):
+    """The formatter with which argparse checks options when they are declared; it does not ask for the terminal."""
+
+    def __init__(self, prog: str, width: int = 80) -> None:
+        super().__init__(prog, width=width)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that reports a mistake in one line and suggests similar names."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"formatter_class": HelpFormatter, **kwargs})
+        super().__init__(*args, **{"formatter_class": Checker, **kwargs})
         # argparse would take "-5:3" for an option; it is a value that is out of range.
         self._negative_number_matcher = re.compile(r"^-\d.*$")
+
+    def format_help(self) -> str:
+        """Return the help in the width of the terminal."""
+        self.formatter_class = HelpFormatter
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from rdmodel.cli.progress_line import ProgressLine, block_progress, percent_prog
 from rdmodel.cli.report_command_lines import report_command_lines
 from rdmodel.cli.sources import LAUNCH_SUFFIX, is_recorded, open_sources
 from rdmodel.common.file_writing import replaced_when_complete, resolve_target
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 from rdmodel.gpu.cache import OWN_DATA
 from rdmodel.gpu.config import GPU
@@ -38,7 +39,7 @@ from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.report import Report
 from rdmodel.trace import Trace
 from tracegen.formats.atomic_write import refuse_existing
-from tracegen.recording.events import is_recording
+from tracegen.recording.files import is_recording
 
 
 def run_report(arguments: argparse.Namespace) -> None:

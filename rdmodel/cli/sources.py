@@ -24,7 +24,7 @@ from tracegen.formats.names import COMPRESSED_EXTENSIONS, EXTENSIONS
 from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.registry import kernel_names, spec_of
 from tracegen.kernel_library.suites import SUITES
-from tracegen.recording.events import is_recording
+from tracegen.recording.files import is_recording
 
 PROGRAM_SUFFIXES = (".cu", ".cuh", ".ptx")
 """Suffixes of files with kernels to run, as opposed to traces."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -27,7 +26,11 @@ def terminal_width() -> int | None:
 
     The environment variable ``COLUMNS`` overrides the width of the terminal.
     """
-    return max(LEAST_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size  # loads modules of compression, too
+
+    return max(LEAST_WIDTH, get_terminal_size().columns)
 
 
 def fold_table(rows: Rows, right: Collection[int], keys: int, width: int | None) -> str:

@@ -17,7 +17,7 @@ from rdmodel.gpu.occupancy import Occupancy, compute_occupancy
 from rdmodel.trace import Trace, storage
 from rdmodel.trace.summary import summarise
 from tracegen import formats
-from tracegen.recording.events import is_recording
+from tracegen.recording.files import is_recording
 
 
 def run_trace(arguments: argparse.Namespace) -> None:

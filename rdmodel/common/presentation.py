@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -94,4 +93,6 @@ def _cell(value: Any) -> str:
 
 
 def _text(text: str) -> str:
+    from html import escape  # most results are never shown in a notebook
+
     return escape(visible_text(text))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from threading import Event
 from time import monotonic
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.checks import MAX_JOBS, check_int
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 R = TypeVar("R")
 
@@ -51,6 +53,8 @@ def run_in_order(
         for task in work:
             yield task()
         return
+    from concurrent.futures import ThreadPoolExecutor  # loads the module `logging`, too
+
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="rdmodel")
     failed = Event()
     try:

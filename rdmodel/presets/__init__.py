@@ -14,7 +14,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from rdmodel.common.regular_files import read_bounded_bytes
@@ -33,8 +33,9 @@ ARCHITECTURES = ("Fermi", "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Amp
 MAX_FILE_BYTES = 1 << 20
 """Largest description of a GPU."""
 
+FOLDER = Path(__file__).parent
 SUFFIX = ".toml"
-"""The suffix of preset files."""
+"""The folder and the suffix of preset files."""
 
 
 def names() -> list[str]:
@@ -44,8 +45,7 @@ def names() -> list[str]:
 
 @functools.cache
 def _names() -> tuple[str, ...]:
-    files = resources.files(__name__).iterdir()
-    return tuple(sorted(file.name.removesuffix(SUFFIX) for file in files if file.name.endswith(SUFFIX)))
+    return tuple(sorted(file.name.removesuffix(SUFFIX) for file in FOLDER.glob(f"*{SUFFIX}")))
 
 
 def gpu(which: str | os.PathLike[str] | GPU) -> GPU:
@@ -73,7 +73,7 @@ def gpu_or_default(which: str | os.PathLike[str] | GPU | None, definitions: Iter
 
 @functools.cache
 def _preset(name: str) -> GPU:
-    return _parse(resources.files(__name__).joinpath(name + SUFFIX).read_bytes(), name)
+    return _parse((FOLDER / (name + SUFFIX)).read_bytes(), name)
 
 
 def like(which: str | os.PathLike[str] | GPU, changes: Mapping[str, Any], name: str | None = None) -> GPU:
@@ -110,16 +110,14 @@ def rates_of(gpu: GPU) -> tuple[dict[str, float], dict[str, str]]:
 
 @functools.cache
 def _rate_tables() -> list[tuple[int, int]]:
-    files = [
-        file.name.removesuffix(SUFFIX).split(".") for file in resources.files(__name__).joinpath("rates").iterdir()
-    ]
+    files = [file.name.removesuffix(SUFFIX).split(".") for file in (FOLDER / "rates").iterdir()]
     return sorted((int(major), int(minor)) for major, minor in files)
 
 
 @functools.cache
 def _rate_table(capability: tuple[int, int]) -> tuple[dict[str, float], dict[str, str]]:
     name = f"{capability[0]}.{capability[1]}{SUFFIX}"
-    plain = tomllib.loads(resources.files(__name__).joinpath("rates", name).read_text(encoding="utf-8"))
+    plain = tomllib.loads((FOLDER / "rates" / name).read_text(encoding="utf-8"))
     sources = plain.pop("sources")
     return plain, sources
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from importlib import resources
+from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
-FILE = "expected_errors.toml"
-"""The data file, in this package."""
+from rdmodel.common.late_dataclass import dataclass
+
+FILE = Path(__file__).with_name("expected_errors.toml")
+"""The data file."""
 
 KINDS = {"reuse": "with reuse", "stream": "without reuse"}
 """Kinds of kernels, and their words: those that find data in the L1, and those that load everything once."""
@@ -61,7 +63,7 @@ def find_expected_error(architecture: str, definition: str, kind: str) -> Expect
 
 @functools.cache
 def _known_errors() -> Mapping[tuple[str, str, str], ExpectedError]:
-    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
+    text = FILE.read_text(encoding="utf-8")
     names = {field.name for field in fields(ExpectedError)}
     rows = [{name: value for name, value in row.items() if name in names} for row in tomllib.loads(text)["error"]]
     errors = [ExpectedError(**{**row, "gpus": tuple(row["gpus"])}) for row in rows]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
-FOLDER = files("tracegen") / "kernel_library" / "affine"
+FOLDER = Path(__file__).parents[1] / "kernel_library" / "affine"
 """The folder with the JSON files."""
 
 
 @cache
 def names() -> tuple[str, ...]:
     """Return the names of the bundled affine kernels, sorted."""
-    entries = (entry.name for entry in FOLDER.iterdir())
-    return tuple(sorted(name.removesuffix(".json") for name in entries if name.endswith(".json")))
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 
 
 def read_bundled(name: str) -> str:

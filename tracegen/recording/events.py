@@ -18,20 +18,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.regular_files import open_regular_file, read_bounded_bytes, read_bounded_text
 from rdmodel.errors import TraceError
 from tracegen.recording.fatbinary import MAX_PTX_BYTES
+from tracegen.recording.files import DATA_FILE, EVENTS_FILE, HEAD_FILE
 
 RECORDING_FORMAT = "rdmodel-recording"
 RECORDING_VERSION = 1
 """The format's name and version, as ``recording.json`` has them."""
-
-HEAD_FILE, EVENTS_FILE, DATA_FILE = "recording.json", "events.jsonl", "data.bin"
-"""Names of the files of a recording, apart from the modules."""
 
 MAX_HEAD_BYTES = 1 << 22
 MAX_LINE_BYTES = 1 << 24
@@ -144,11 +143,6 @@ class RecordingHead:
     complete: bool
     notes: tuple[str, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
-
-
-def is_recording(path: Path) -> bool:
-    """Return whether a path is a folder with the head of a recording."""
-    return (path / HEAD_FILE).is_file()
 
 
 def read_head(folder: Path) -> RecordingHead:

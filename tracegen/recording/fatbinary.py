@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
 
 MAGIC = 0xBA55ED50

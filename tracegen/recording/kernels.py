@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import LaunchError, TraceError, unknown
 from tracegen.cuda.names import demangle
 from tracegen.cuda.session import MAX_INSTRUCTIONS

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
 from tracegen.arrays import BASE
 from tracegen.ptx.emulator.device_memory import DeviceMemory

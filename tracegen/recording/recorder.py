@@ -14,13 +14,14 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.trace.replacement import folder_replaced_when_complete, recover, resolve_folder
 from tracegen.recording.device import RecordedDevice
-from tracegen.recording.events import DATA_FILE, EVENTS_FILE, HEAD_FILE, EventWriter, is_recording
+from tracegen.recording.events import EventWriter
+from tracegen.recording.files import DATA_FILE, EVENTS_FILE, HEAD_FILE, is_recording
 from tracegen.recording.libraries import DRIVER, USUAL_RUNTIMES, named_runtimes, stand_ins
 from tracegen.recording.requests import Requests, UnansweredError
 

@@ -16,7 +16,8 @@ from tracegen.ptx import Module
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 from tracegen.ptx.emulator.textures import TextureTable
-from tracegen.recording.events import DATA_FILE, Event, RecordingHead, read_events, read_head, read_ptx
+from tracegen.recording.events import Event, RecordingHead, read_events, read_head, read_ptx
+from tracegen.recording.files import DATA_FILE
 from tracegen.recording.kernels import Executor, RecordedLaunch, RecordedModule, load_text
 from tracegen.recording.memory import AddressSpace
 from tracegen.recording.textures import RecordedTexture

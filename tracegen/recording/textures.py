@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
 from tracegen.ptx.emulator.textures import ADDRESSES, block_bytes, texture_row
 from tracegen.ptx.isa._code import KINDS

@@ -9,12 +9,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TypeVar
 
-import rdmodel
 from rdmodel.results.expected_error import FILE, ExpectedError
 from validation.accuracy.rows import L1_MISS_RATE, Row
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-EXPECTED = Path(rdmodel.__file__).parent / "results" / FILE
+EXPECTED = FILE
 
 ALL_MISS = 99.995
 """Predicted miss rate in percent from which a kernel counts as one without reuse: it is 100.00 % where printed."""
