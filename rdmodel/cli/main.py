@@ -87,6 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Stopped as stop:
         return _fail(str(stop), EXIT_SIGNALLED + stop.number)
     except KeyboardInterrupt:
+        # Python ends by the signal if it interrupted code that was given as text, as `dataclasses` does, and no other
+        # such code ran afterwards.
+        exec("")
         return _fail("interrupted", EXIT_SIGNALLED + signal.SIGINT)
     except BrokenPipeError:
         _drop_output()

@@ -69,12 +69,14 @@ def _declare(plain: type, eq: bool = True, repr: bool = True, **options: Any) ->
         with _LOCK:
             if "__signature__" not in made.__dict__:
                 return
-            fields = dataclasses.fields(dataclasses.dataclass(plain, frozen=True, eq=False, repr=False, **options))
+            # The dataclass is made of a copy, since an interrupt would leave a half-made one.
+            copy = type(plain)(plain.__name__, plain.__bases__, dict(namespace))
+            fields = dataclasses.fields(dataclasses.dataclass(copy, frozen=True, eq=False, repr=False, **options))
             compared = [field.name for field in fields if field.compare]
             values = attrgetter(*compared) if compared else lambda _: ()
             for name in _MADE:
-                if name in plain.__dict__:
-                    setattr(made, name, plain.__dict__[name])
+                if name in copy.__dict__:
+                    setattr(made, name, copy.__dict__[name])
             del made.__signature__  # type: ignore[attr-defined]
 
     def first_init(self: Any, *arguments: Any, **named: Any) -> None:
@@ -84,11 +86,11 @@ def _declare(plain: type, eq: bool = True, repr: bool = True, **options: Any) ->
     def equal(self: Any, other: Any) -> Any:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
-    left = {"__dict__", "__weakref__", *names}  # fields would hide their slots
+    namespace = {name: value for name, value in plain.__dict__.items() if name not in ("__dict__", "__weakref__")}
     body: dict[str, Any] = {"__init__": first_init, "__getstate__": _state, "__setstate__": _set_state}
     body |= {"__eq__": equal, "__hash__": lambda self: hash(values(self))} if eq else {}
     body |= {"__repr__": _text} if repr else {}
-    body |= {name: value for name, value in plain.__dict__.items() if name not in left}
+    body |= {name: value for name, value in namespace.items() if name not in names}  # fields would hide their slots
     body |= {"__slots__": tuple(name for name in names if name not in inherited)}
     body |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
     body |= {"__dataclass_fields__": _Late("__dataclass_fields__", make), "__signature__": _LateSignature(make)}

@@ -91,6 +91,15 @@ def test_a_signal_that_ends_a_report_leaves_nothing_behind(tmp_path, number, sta
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interrupt_of_code_that_was_given_as_text_ends_a_command_as_any_other(tmp_path):
+    (tmp_path / "halting.py").write_text(
+        "import sys\nfrom rdmodel.cli import kernels_command, main\n"
+        "kernels_command.run_kernels = lambda _: exec('raise KeyboardInterrupt')\nsys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "halting", "kernels"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "rdmodel: error: interrupted\n")
+
+
 def test_a_hang_up_that_the_caller_ignores_stays_ignored(tmp_path):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

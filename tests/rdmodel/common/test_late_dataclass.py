@@ -174,6 +174,22 @@ def test_patterns_match_by_position():
             assert (x, y) == (4, 5)
 
 
+def test_a_class_is_whole_after_an_interrupt_while_its_methods_were_made(monkeypatch):
+    late, _ = fresh()
+    original = dataclasses.dataclass
+
+    def interrupted(*arguments, **options):
+        original(*arguments, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dataclasses, "dataclass", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            late(1)
+    assert late(1) == late(1, (), {"compared": False})
+    assert late(1).c == {}
+
+
 def test_threads_may_use_a_class_for_the_first_time_together():
     for _ in range(50):
         late, _ = fresh()
