@@ -18,30 +18,41 @@ cdef extern from *:
     #endif
         return v;
     }
+
+    static inline int rdmodel_last_zeros(uint64_t v) {
+        return __builtin_ctzll(v);
+    }
     """
     uint64_t load8 "rdmodel_load8"(const uint8_t* p) noexcept nogil
+    int last_zeros "rdmodel_last_zeros"(uint64_t v) noexcept nogil
 
 
 cdef inline uint64_t all_bytes(uint8_t b) noexcept nogil:
     return b * <uint64_t>0x0101010101010101
 
 
-cdef inline bint eight_hex(const uint8_t* p, uint64_t* value) noexcept nogil:
-    """Read exactly eight hexadecimal digits at `p`, all of them at once in one 64-bit word."""
+cdef inline int up_to_eight_hex(const uint8_t* p, uint64_t* value) noexcept nogil:
+    """Read the hexadecimal digits at `p`, at most eight, all of them at once in one 64-bit word; return their number."""
     cdef uint64_t v = load8(p)
+    cdef int digits = 8
     cdef uint64_t from_0 = v ^ all_bytes(0x30)
     cdef uint64_t from_a = (v | all_bytes(0x20)) ^ all_bytes(0x60)
     # For a byte below 0x80: it is at most 9 (6) if adding 0x76 (0x79) leaves its high bit clear, and at least 1 if
     # adding 0x7f sets it.
     cdef uint64_t digit = ~(from_0 + all_bytes(0x76))
     cdef uint64_t letter = (from_a + all_bytes(0x7F)) & ~(from_a + all_bytes(0x79))
-    if (v | ~(digit | letter)) & all_bytes(0x80):
-        return False
+    # A byte of 0x80 or more may carry into those behind it, which do not count: it is no digit itself.
+    cdef uint64_t others = (v | ~(digit | letter)) & all_bytes(0x80)
+    if others:
+        digits = last_zeros(others) >> 3
+        if digits == 0:
+            return 0
+        v <<= 64 - 8 * digits  # as behind leading zeros
     v = (v & all_bytes(0x0F)) + 9 * (v >> 6 & all_bytes(0x01))
     v = (v << 4 | v >> 8) & <uint64_t>0x00FF00FF00FF00FF
     v = (v << 8 | v >> 16) & <uint64_t>0x0000FFFF0000FFFF
     value[0] = (v << 16 | v >> 32) & <uint64_t>0xFFFFFFFF
-    return True
+    return digits
 
 
 cdef inline int hex_digit(uint8_t c) noexcept nogil:
@@ -55,14 +66,25 @@ cdef inline bint read_hex(const uint8_t* text, int64_t* at, int64_t end, uint64_
     """Read ``0x`` and one to 16 hexadecimal digits, not counting leading zeros."""
     cdef int64_t i = at[0]
     cdef uint64_t high, low, v = 0
-    cdef int digit
+    cdef int digit, digits
     if end - i < 3 or text[i] != c'0' or (text[i + 1] | 0x20) != c'x':
         return False
     i += 2
-    if end - i > 16 and eight_hex(text + i, &high) and eight_hex(text + i + 8, &low) and hex_digit(text[i + 16]) < 0:
-        value[0] = high << 32 | low
-        at[0] = i + 16
-        return True
+    if end - i > 16:
+        digits = up_to_eight_hex(text + i, &high)
+        if digits < 8:
+            value[0] = high
+            at[0] = i + digits
+            return digits > 0
+        digits = up_to_eight_hex(text + i + 8, &low)
+        if digits < 8:
+            value[0] = high << 4 * digits | low if digits else high
+            at[0] = i + 8 + digits
+            return True
+        if hex_digit(text[i + 16]) < 0:
+            value[0] = high << 32 | low
+            at[0] = i + 16
+            return True
     if hex_digit(text[i]) < 0:
         return False
     while i < end:
@@ -98,12 +120,8 @@ cdef inline bint read_word(
     const uint8_t* text, int64_t* at, int64_t end, const char* word, int64_t length
 ) noexcept nogil:
     """Skip `length` bytes, which must be equal to `word`."""
-    cdef int64_t i
-    if end - at[0] < length:
+    if end - at[0] < length or memcmp(text + at[0], word, <size_t>length) != 0:
         return False
-    for i in range(length):
-        if text[at[0] + i] != <uint8_t>word[i]:
-            return False
     at[0] += length
     return True
 

@@ -156,10 +156,20 @@ def test_addresses_are_read_in_any_length_and_case(written, number, digits, uppe
         assert read_nvbit(written(text)).columns.addresses.tolist() == [int(word, 16), *lanes()[1:]]
 
 
-@pytest.mark.parametrize("position", [0, 1, 2, 9, 10, 17, 18, 19])
-def test_no_character_but_a_hexadecimal_digit_passes_for_one(written, position):
-    good = record(lanes(first=0x7ABCDEF012345678))
-    at = good.index("0x7abcdef")
+@pytest.mark.parametrize(
+    ("number", "position"),
+    [
+        *(("0x7abcdef012345678", position) for position in (0, 1, 2, 9, 10, 17, 18, 19)),
+        *((f"0x{'9afe' * 4}"[: 2 + digits], position) for digits in (7, 8, 9, 15) for position in (2, digits + 2)),
+        ("0x9", 3),
+        ("0x12345", 5),
+        ("0x12345678", 8),
+        ("0x123456789abc", 12),
+    ],
+)
+def test_no_character_but_a_hexadecimal_digit_passes_for_one(written, number, position):
+    good = record(lanes()).replace("0x0000000000001000", number)
+    at = good.index(number)
     for code in range(256):
         data = bytearray((header() + good).encode())
         data[len(header()) + at + position] = code
