@@ -205,6 +205,13 @@ def add_tiled_program(parser: Parser) -> None:
     add_option(group, "--shared", metavar="BYTES", help="dynamic shared memory per block, in bytes", default_text="0")
     add_option(
         group,
+        "--per",
+        metavar="EXPRESSION",
+        help="units of work that a launch does, such as the steps of temporal tiling; the objective is divided by them",
+        default_text="1",
+    )
+    add_option(
+        group,
         "--every",
         action="store_true",
         help="estimate the times of all tiles, also of those that the others tell are none of the best",

@@ -22,11 +22,13 @@ Plain = Mapping[str, Any]
 
 def format_ranking(plain: Plain, top: int) -> str:
     """Return a table of the best `top` tiles of a ranking, and lines about the others."""
-    tiles, unit = plain["tiles"], OBJECTIVE_LABELS.get(plain["objective"], str(plain["objective"]))
+    tiles = plain["tiles"]
+    name, per, units = str(plain["objective"]).partition(" per ")
+    unit = OBJECTIVE_LABELS.get(name, name) + per + units
     best = tiles[:top]
     names = list(format_sizes(best[0]["tile"]))
     head = ["  rank", *names, unit, "at least", "at most", "L1 miss rate", ""]
-    rows = [head, *(_tile_row(tile, plain["objective"]) for tile in best)]
+    rows = [head, *(_tile_row(tile, name) for tile in best)]
     right = range(len(head) - 1)
     lines = [
         f"{plain['kernel']} on {format_gpu(plain['gpu'])}: {_format_count(len(tiles))} by {unit}, "

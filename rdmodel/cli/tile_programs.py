@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdmodel.cli.kernel_parameters import refuse_repeated
 from rdmodel.cli.option_values import selected_gpu
@@ -15,6 +15,10 @@ from rdmodel.cli.progress_line import ProgressLine
 from rdmodel.errors import ConfigError
 from rdmodel.tiling.programs import open_answers
 from rdmodel.tiling.rank import all_tiles, rank_tiles
+from rdmodel.tiling.values import Tile
+
+if TYPE_CHECKING:
+    from tracegen.cuda import TiledProgram
 
 
 def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
@@ -61,6 +65,7 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
             objective=arguments.objective,
             effort=arguments.effort,
             top=arguments.top,
+            per=None if arguments.per is None else _units_of(program, arguments.per),
             every=arguments.every,
             n_jobs=arguments.jobs,
             seed=arguments.seed,
@@ -74,3 +79,13 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
     # Raises a `ConfigError` with the first reason if no tile can run.
     _ = ranking.best
     return ranking.to_dict()
+
+
+def _units_of(program: TiledProgram, expression: str) -> Callable[[Tile], float]:
+    """Return the function of ``--per``, whose name is the expression."""
+
+    def units(tile: Tile) -> float:
+        return program.evaluate(expression, tile)
+
+    units.__name__ = expression
+    return units

@@ -31,7 +31,7 @@ TILED_SUFFIXES = (".cu", ".cuh")
 """Suffixes of programs with macros."""
 
 TILED_PROGRAM_OPTIONS = (
-    *("kernel", "grid", "shared", "arg", "define", "include", "option", "architecture", "compiler", "every"),
+    *("kernel", "grid", "shared", "arg", "define", "include", "option", "architecture", "compiler", "per", "every"),
 )
 """Options that only programs take."""
 

@@ -53,11 +53,13 @@ class Candidate:
     """The `at`-th tile of a ranking, and its estimate so far.
 
     `rounds` is the number of completed rounds before the last estimate. `infeasible` is the reason why the tile cannot
-    run, `pruned` the reason why it was dropped, or None. `notes` are sentences about its trace.
+    run, `pruned` the reason why it was dropped, or None. `notes` are sentences about its trace. The estimate is that of
+    one of the `units` of work that a launch does.
     """
 
     at: int
     tile: Tile
+    units: float = 1.0
     trace: Trace | None = None
     rounds: int = 0
     exact: bool = False
@@ -196,9 +198,11 @@ class SuccessiveHalving:
             candidate.infeasible = str(error)
         else:
             if sampled:  # more work on the caches would not change it
-                candidate.value, candidate.exact = Value(*[estimated.milliseconds] * 3), True
+                candidate.value = Value(*[estimated.milliseconds] * 3).per(candidate.units)
+                candidate.exact = True
                 return
-            candidate.value = self._objective.value(candidate.prediction, self._gpu, candidate.trace)
+            whole = self._objective.value(candidate.prediction, self._gpu, candidate.trace)
+            candidate.value = whole.per(candidate.units)
             candidate.exact = not any(count.standard_error for count in candidate.prediction.estimates.values())
 
     def _report(self) -> None:

@@ -31,6 +31,10 @@ class Value:
     low: float
     high: float
 
+    def per(self, units: float) -> Value:
+        """Return the estimate for one of so many units of work."""
+        return Value(self.value / units, self.low / units, self.high / units)
+
 
 @dataclass(frozen=True, slots=True)
 class Roofline:

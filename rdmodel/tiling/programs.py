@@ -171,7 +171,7 @@ class ProgramRanking:
             return False
         if prediction is None or not isinstance(milliseconds, float) or not isinstance(notes, list):
             return False
-        candidate.value, candidate.exact = Value(*[milliseconds] * 3), True
+        candidate.value, candidate.exact = Value(*[milliseconds] * 3).per(candidate.units), True
         candidate.prediction, candidate.notes = prediction, tuple(notes)
         return True
 

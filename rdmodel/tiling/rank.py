@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from numbers import Real
 from time import perf_counter
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from rdmodel.tiling.halving import Candidate, SuccessiveHalving, rank_candidates
 from rdmodel.tiling.objectives import objective_named
 from rdmodel.tiling.programs import ProgramRanking, TileProgram, open_answers
 from rdmodel.tiling.search import MIN_SEARCHED_TILES, TileSearch
-from rdmodel.tiling.values import InfeasibleTile, Ranking, Tile
+from rdmodel.tiling.values import InfeasibleTile, Ranking, Tile, tile_text
 
 Effort = Literal["quick", "exact"]
 
@@ -44,6 +45,7 @@ def rank_tiles(
     effort: Effort = "quick",
     top: int = 1,
     where: Callable[[Tile], bool] | None = None,
+    per: Callable[[Tile], float] | None = None,
     every: bool = False,
     n_jobs: int = -1,
     seed: int = 0,
@@ -78,6 +80,9 @@ def rank_tiles(
         Number of places that matter to ``"quick"``.
     where
         Called with a tile; those for which it is False are left out (None: all are ranked).
+    per
+        Called with a tile; returns how many units of work a launch does, by which its number is divided (None: all
+        tiles do the same work). With temporal tiling, for example, these are the steps of a launch.
     every
         Whether the times of all tiles of a program are estimated. Otherwise, of more than
         `rdmodel.tiling.search.MIN_SEARCHED_TILES` tiles those are that can be among the best `top`, as far as the
@@ -105,9 +110,8 @@ def rank_tiles(
     ------
     ConfigError
         For problems that concern all tiles: an unknown objective or option, no tile at all, a `make_trace` that returns
-        another type, an objective that is not a finite number, `answers` or `every` for something else than times of a
-        program.
-        Exceptions of `make_trace`, `where` and `objective` are
+        another type, an objective that is not a finite number, units of work that are not above 0, `answers` or `every`
+        for something else than times of a program. Exceptions of `make_trace`, `where`, `per` and `objective` are
         passed on, except for an `RdmodelError` of `make_trace`, which makes its tile infeasible.
     """
     gpu = presets.gpu_or_default(gpu, [options.get("definition")])
@@ -121,13 +125,15 @@ def rank_tiles(
         raise ConfigError(f"make_trace={make_trace!r:.60}: must be a function of a tile")
     if where is not None and not callable(where):
         raise ConfigError(f"where={where!r:.60}: must be a function of a tile")
+    if per is not None and not callable(per):
+        raise ConfigError(f"per={per!r:.60}: must be a function of a tile")
     if "work" in options:
         raise ConfigError("work: cannot be set; a ranking chooses the work of each tile")
     with_l2 = options.pop("l2", False)
     check_flag("l2", with_l2)
     aim = replace(aim, l2=aim.l2 or with_l2)
     started = perf_counter()
-    candidates = [Candidate(at, tile) for at, tile in enumerate(all_tiles(tiles, where))]
+    candidates = [Candidate(at, tile, _units(per, tile)) for at, tile in enumerate(all_tiles(tiles, where))]
     aim.check_gpu(gpu)
     completed = complete_options(gpu, options)
     halving = SuccessiveHalving(gpu, aim, completed, seed, n_jobs, progress)
@@ -152,7 +158,7 @@ def rank_tiles(
     return Ranking(
         kernel=next((candidate.prediction.kernel for candidate in finished if candidate.prediction is not None), ""),
         gpu=gpu.name,
-        objective=aim.name,
+        objective=aim.name if per is None else f"{aim.name} per {getattr(per, '__name__', type(per).__name__)}",
         effort=effort,
         seed=seed,
         top=top,
@@ -196,6 +202,14 @@ def all_tiles(
     if len(listed) > MAX_RANKED_TILES:
         raise ConfigError(f"tiles: more than {MAX_RANKED_TILES}, the limit of a ranking")
     return listed
+
+
+def _units(per: Callable[[Tile], float] | None, tile: Tile) -> float:
+    """Return the units of work of a tile; raise `ConfigError` unless they are a finite number above 0."""
+    units = 1.0 if per is None else per(tile)
+    if isinstance(units, bool) or not isinstance(units, Real) or not 0 < units < math.inf:
+        raise ConfigError(f"per: returned {units!r:.60} for {tile_text(tile)}: must be a finite number above 0")
+    return float(units)
 
 
 def _sizes(name: Any, sizes: Any) -> list[Any]:

@@ -109,7 +109,7 @@ class InfeasibleTile:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Ranking(Presented):
-    """Tiles of a kernel from best to worst, by an `objective` that is minimised.
+    """Tiles of a kernel from best to worst, by an `objective` that is minimised (``time``, or ``time per steps``).
 
     The ranking distinguishes the first `top` places. Tiles that were `pruned` follow those that were not; those that
     were pruned in a later round come first, and within a round the order is that of the values. `infeasible` are the

@@ -95,6 +95,10 @@ class TiledProgram:
         scope = self._scope(tile)
         return all(holds(condition, scope) for condition in self.where)
 
+    def evaluate(self, expression: str, tile: Mapping[str, Any]) -> int:
+        """Return the value of an expression for a tile; raise `TraceError` for a malformed one or an unknown name."""
+        return evaluate_size(expression, self._scope(tile))
+
     def __call__(self, tile: Mapping[str, Any]) -> EmulatedTrace:
         """Return the trace of the launch for a tile; raises the errors of `trace`, and those of expressions."""
         grid, block, shared = self._shape(tile)

@@ -61,7 +61,34 @@ def test_the_tiles_of_a_program_are_ranked_by_the_time_of_each_launch(run, sourc
     assert padded < unpadded, "a column of unpadded shared memory is one bank"
 
 
+STEPS = """
+__global__ void steps(int n, float* x) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float value = x[i];
+    for (int step = 0; step < STEPS; step++) value = value * 0.5f + 1;
+    x[i] = value;
+}
+"""
+
+
+def test_launches_that_do_several_steps_are_ranked_by_the_time_of_each(run, tmp_path):
+    (tmp_path / "steps.cu").write_text(STEPS)
+    command = ("tiles", str(tmp_path / "steps.cu"), "--tile", "STEPS=1,2,4", "--grid", "n // 128", "--block", "128")
+    command += ("--arg", "n=65536", "--arg", "x=float[65536]", "--objective", "time", "--gpu", "a4000", "--no-cache")
+    rankings = [json.loads(run(*command, *more, "--json")[1]) for more in ((), ("--per", "STEPS"))]
+    whole, each = ({row["tile"]["STEPS"]: row["value"] for row in ranking["tiles"]} for ranking in rankings)
+    assert [*whole] == [1, 2, 4]
+    assert [*each] == [4, 2, 1]
+    assert each == {steps: value / steps for steps, value in whole.items()}
+    assert rankings[1]["objective"] == "time per STEPS"
+    table = run(*command, "--per", "STEPS")[1]
+    assert "steps on a4000: 3 tiles by milliseconds per STEPS, least first (quick)" in table
+    assert "STEPS  milliseconds per STEPS" in table
+
+
 MISTAKES = {
+    "--grid 1 --block T --objective time --per T-8 -D ROWS=8 -D PAD=0": "per: returned 0 for T=8: must be a finite num",
+    "--grid 1 --block T --objective time --per K -D ROWS=8 -D PAD=0": "'K': unknown name 'K'; known: T",
     "--block T --where T<4": "--grid: is missing; ",
     "--grid 1 --block T --param n=4": "is a CUDA program; --arg gives its arguments and -D its macros",
     "--grid K --block T": "none of 1 can run: 'K': unknown name 'K'; known: T",

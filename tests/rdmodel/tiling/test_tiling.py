@@ -377,6 +377,11 @@ def test_a_function_that_returns_no_trace_is_an_error(nonsense):
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"work": 1000}, "work: cannot be set"),
         ({"where": "TI < 8"}, "where='TI < 8': must be a function of a tile"),
+        ({"per": "TI"}, "per='TI': must be a function of a tile"),
+        ({"per": lambda tile: 0}, "per: returned 0 for TI=8 TJ=8: must be a finite number above 0"),
+        ({"per": lambda tile: True}, "per: returned True for TI=8 TJ=8: must be a finite number above 0"),
+        ({"per": lambda tile: float("inf")}, "per: returned inf for TI=8 TJ=8: must be a finite number above 0"),
+        ({"per": lambda tile: float("nan")}, "per: returned nan for TI=8 TJ=8: must be a finite number above 0"),
         ({"where": lambda tile: tile["TI"] > 64}, "must hold at least one tile that meets the condition"),
         ({"l2": 1}, "l2=1: must be True or False"),
         ({"lat_mim": 3}, "unknown option 'lat_mim'; did you mean 'lat_min'"),
@@ -388,6 +393,22 @@ def test_a_function_that_returns_no_trace_is_an_error(nonsense):
 def test_options_that_mean_nothing_are_refused(options, named):
     with pytest.raises(ConfigError, match=named):
         rd.rank_tiles(gemm, ALL[:2], **{"gpu": FERMI, **options})
+
+
+@pytest.mark.parametrize("effort", ["quick", "exact"])
+def test_values_per_unit_of_work_are_those_of_the_launch_divided_by_its_units(effort):
+    def units(tile):
+        return tile["TI"] / 8 + tile["TJ"]
+
+    whole = rd.rank_tiles(gemm, ALL, gpu=FERMI, effort=effort, top=len(ALL))
+    each = rd.rank_tiles(gemm, ALL, gpu=FERMI, effort=effort, top=len(ALL), per=units)
+    assert whole.objective == "dram_bytes"
+    assert each.objective == "dram_bytes per units"
+    numbers = {tuple(one.tile.values()): (one.value, one.low, one.high) for one in whole.tiles}
+    for one in each.tiles:
+        expected = tuple(number / units(one.tile) for number in numbers[tuple(one.tile.values())])
+        assert (one.value, one.low, one.high) == expected
+    assert [one.value for one in each.tiles] == sorted(one.value for one in each.tiles)
 
 
 def test_a_kernel_is_no_function_of_a_tile():
