@@ -20,7 +20,7 @@ MODULES = ["rdmodel._tree"]
 for package, names in {
     "rdmodel.trace": ("_banks", "_coalesce", "_truncation"),
     "rdmodel.reuse": ("_shards",),
-    "rdmodel.model": ("_core", "_model", "_fast", "_l2", "_pending"),
+    "rdmodel.model": ("_core", "_generators", "_model", "_fast", "_l2", "_pending"),
     "rdmodel.simulator": (
         "_network",
         "_sectored_network",
@@ -70,12 +70,16 @@ if SANITIZE:
     link_args = ["-fsanitize=address,undefined"]
 
 
+HEADERS = {"rdmodel.simulator.": "rdmodel/plugins", "rdmodel.model.": "rdmodel/model"}
+"""Folders with headers in C, by the modules that include them."""
+
+
 def extension(name: str, source: str, more_args: tuple[str, ...] = ()) -> Extension:
     """Return the extension module `name`, made from one source."""
     return Extension(
         name,
         [source],
-        include_dirs=["rdmodel/plugins"] if name.startswith("rdmodel.simulator.") else [],
+        include_dirs=[folder for room, folder in HEADERS.items() if name.startswith(room)],
         extra_compile_args=[*compile_args, *more_args],
         extra_link_args=link_args,
         define_macros=[] if CHECKED else [("CYTHON_WITHOUT_ASSERTIONS", "1")],

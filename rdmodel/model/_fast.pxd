@@ -26,6 +26,9 @@ cdef enum:
     STALLED_WAYS = -3
     NO_ARRIVAL = -1
 
+cdef enum:
+    DRAWS = 256                 # latencies that are drawn at a time
+
 
 cdef struct Pace:
     # Keys of the latest arrivals of a warp's data; -1 = none.
@@ -57,8 +60,10 @@ cdef class FastCore(Core):
     cdef int64_t tags                 # transactions that a step issues
     cdef int64_t observed             # position of the first access whose distance is not measured
     cdef int64_t check_at             # position at which accesses must be measured, or their row closed up
-    cdef Uniform choices              # if `seeded`
-    cdef bint seeded
+    cdef Uniform choices, latencies   # generators of warp choices and of latencies
+    cdef double sigma
+    cdef int64_t[DRAWS] drawn           # latencies that were drawn
+    cdef int64_t drawn_at             # the next one
 
     cdef int _observe_all(self) noexcept nogil
     cdef int _check(self) noexcept nogil
@@ -69,7 +74,8 @@ cdef class FastCore(Core):
 
 cdef inline int64_t draw_fill(FastCore core, int64_t now) noexcept nogil:
     # Draw when the data of a miss arrive.
-    cdef int64_t due = now + core.lat_min + core._draw()
+    cdef int64_t due = now + core.lat_min + core.drawn[core.drawn_at]
+    core.drawn_at += 1
     core.mshrs_used += 1
     agenda_add_fill(&core.agenda, due)
     return due

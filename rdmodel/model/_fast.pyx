@@ -11,12 +11,13 @@ from libc.stdlib cimport free, malloc
 from rdmodel._tree cimport FULL, prefetch, stack_move
 from rdmodel.model._agenda cimport MOST_DAYS, MOST_TAGS, Agenda, agenda_add_warp, agenda_end_day, agenda_free
 from rdmodel.model._agenda cimport agenda_init, arrival_key, key_time, opening_key
-from rdmodel.model._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_LOG, C_MEMORY
+from rdmodel.model._core cimport C_BLOCK, C_CHUNK, C_DONE, C_GO, C_LOG, C_MEMORY
 from rdmodel.model._core cimport Core as Shared
+from rdmodel.model._normal cimport steps_next
 from rdmodel.model._ready cimport MOST_WARPS, PLACES, Ready, deposits_quickly, ready_append, ready_append_many
 from rdmodel.model._ready cimport ready_take, select_bit, select_by_hand
 from rdmodel.model._shadow cimport FastLine, Shadow, shadow_close_up, shadow_free, shadow_full, shadow_init
-from rdmodel.model._uniform cimport Uniform, uniform_from, uniform_next
+from rdmodel.model._uniform cimport Uniform, uniform_next, uniform_of
 from rdmodel.model._warp cimport HISTORY, OP_BARRIER, OP_LOAD, Warp, lowest_bit, warp_fetch_ahead, warp_shows_more
 from rdmodel.model._ways cimport ways_free, ways_init
 from rdmodel.structures._index cimport set_of
@@ -41,10 +42,10 @@ cdef class FastCore(Shared):
         assert self.warps <= MOST_WARPS and 1 <= tags <= MOST_TAGS and self.lat_min >= 1
         assert max(longest, self.hit_latency) < MOST_DAYS
         self.draws_warps = draws_warps
+        self.drawn_at = DRAWS
         self.in_place = in_place
         self.through = through
         self.tags = tags
-        self.seeded = not draws_warps
         self.soon = self.port = NONE
         self.ready_list.deposits = deposits_quickly()
         self.ready_list.place = <uint8_t*> malloc(PLACES + MOST_WARPS)
@@ -71,18 +72,11 @@ cdef class FastCore(Shared):
 
     # ---- service of requests
 
-    def put_latencies(self, int64_t[::1] draws):
-        """Replace the latency draws, as `Core.put_latencies`; they must be shorter than the days of the agenda."""
-        cdef int64_t i
-        for i in range(draws.shape[0]):
-            assert self.lat_min + draws[i] < self.agenda.days
-        self.latency = draws
-        self.latency_at = 0
-
-    def seed_choices(self, uint64_t high, uint64_t low, uint64_t step_high, uint64_t step_low):
-        """Draw all warp choices from the state of a generator, as halves of its numbers (`Draws.choice_state`)."""
-        self.choices = uniform_from(high, low, step_high, step_low)
-        self.seeded = True
+    def seed(self, latencies, choices, double sigma):
+        """Draw latencies and warp choices from the states of two generators (`generator_state`); `sigma` as in `Draws`."""
+        self.latencies = uniform_of(latencies)
+        self.choices = uniform_of(choices)
+        self.sigma = sigma
 
     def start_block(self, int64_t slot):
         """Start the warps of a primed block: each becomes ready, or ends at once."""
@@ -401,7 +395,7 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
             prefetch(&w.masks[ahead])
         tag += 1
         if tag == core.tags:
-            if now + 1 >= core.agenda.first or not core._draws_suffice(core.tags) or core.logged >= core.log_full:
+            if now + 1 >= core.agenda.first or core.drawn_at + core.tags > DRAWS or core.logged >= core.log_full:
                 break
             now += 1
             core.now = now
@@ -414,6 +408,18 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
         core.next_asked[warp] = <uint32_t> asked if load else 0
     core.now = now
     return C_GO
+
+
+cdef void draw_latencies(FastCore core) noexcept nogil:
+    # Draw latencies for the next steps, behind those that are left.
+    cdef Uniform generator = core.latencies
+    cdef int64_t left = DRAWS - core.drawn_at, i
+    for i in range(left):
+        core.drawn[i] = core.drawn[core.drawn_at + i]
+    for i in range(left, DRAWS):
+        core.drawn[i] = steps_next(&generator, core.sigma)
+    core.latencies = generator
+    core.drawn_at = 0
 
 
 cdef inline bint stall_misses(FastCore core, Ready* ready, const bint sectored) noexcept nogil:
@@ -464,10 +470,8 @@ cdef inline int run_steps(FastCore core, const bint sectored) noexcept nogil:
                 core.now = core.agenda.first
                 admit_due(core, ready)
                 continue
-            if not core.seeded:
-                return C_CHOICES
-        if not core._draws_suffice(core.tags):
-            return C_LATENCIES
+        if core.drawn_at + core.tags > DRAWS:
+            draw_latencies(core)
         if core.port < 0:
             if core.draws_warps and core.mshrs_used == core.mshrs:
                 if not stall_misses(core, ready, sectored):

@@ -1,6 +1,7 @@
 """Draw the random numbers of the model: one pair of streams per SM and run, spawned from the seed.
 
 The compiled cores and the reference read the same streams in the same order, so equal seeds give equal results.
+`FastCore` draws the same numbers by itself (`rdmodel/model/_generators.pyx`).
 """
 
 from __future__ import annotations
@@ -35,8 +36,3 @@ class Draws:
     def choices(self, count: int) -> NDArray[np.float64]:
         """Return the next `count` uniform draws in [0, 1)."""
         return self._choice.random(count)
-
-    def choice_state(self) -> tuple[int, int, int, int]:
-        """Return the state from which the next choices are drawn, and its increment: both as two halves of 64 bits."""
-        numbers = self._choice.bit_generator.state["state"]
-        return *divmod(numbers["state"], 1 << 64), *divmod(numbers["inc"], 1 << 64)

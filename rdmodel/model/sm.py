@@ -14,18 +14,19 @@ from numpy.typing import NDArray
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypass_table, bypasses_l1
 from rdmodel.model._fast import FastCore
+from rdmodel.model._generators import generator_state
 from rdmodel.model._model import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core, HardwareCore
 from rdmodel.model.averages import subtract_counts
 from rdmodel.model.cores import make_chunk, obeys_barriers, store_rule
 from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
-from rdmodel.model.random_draws import Draws
 from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from rdmodel.reuse.histogram import Histogram
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, Chunk, WarpStream
 
 if TYPE_CHECKING:
+    from rdmodel.model.random_draws import Draws
     from rdmodel.model.sample_blocks import Stretch
 
 
@@ -72,7 +73,12 @@ class Sm:
             self._bypass = beside._bypass
         else:
             self._bypass = bypass_table(gpu.l1) if bypasses_l1(gpu.l1, trace) else None
-        self._make_draws = partial(Draws, seed, sm, options.sigma)
+        if isinstance(core, FastCore):
+            core.seed(generator_state(seed, sm, 0), generator_state(seed, sm, 1), options.sigma)
+        else:
+            from rdmodel.model.random_draws import Draws  # loads numpy.random, which takes as long as a short run
+
+            self._make_draws = partial(Draws, seed, sm, options.sigma)
         self._batch = FIRST_DRAWS_PER_BATCH
         self._latencies = np.empty(0, np.int64)
         self._streams: list[WarpStream | None] = [None] * core.warps
@@ -136,9 +142,6 @@ class Sm:
         if wanted == WANT_CHUNK:
             self._fed[self.core.subject // self.core.block_warps] = 0
             self._feed(self.core.subject)
-            return
-        if wanted == WANT_CHOICES and isinstance(self.core, FastCore):
-            self.core.seed_choices(*self._draws.choice_state())
             return
         self._batch = min(2 * self._batch, MAX_DRAWS_PER_BATCH)
         if wanted == WANT_LATENCIES:
