@@ -70,7 +70,7 @@ def test_a_module_for_which_there_is_no_room_is_told_as_any_lack_of_memory(wide,
 
 
 def test_a_given_limit_replaces_the_share_of_the_machine(wide):
-    argv, machine = ("predict", wide, *COMMANDS["predict"].split()), 140 * MB
+    argv, machine = ("predict", wide, *COMMANDS["predict"].split()), 120 * MB
     status, out, err, peak = measured(*argv, "--memory", "2G", setup=on_machine(machine))
     assert (status, err) == (0, "")
     assert out
