@@ -39,7 +39,8 @@ from rdmodel.cli import main
 from rdmodel.cli.arguments import build_parser
 from rdmodel.cli.parser import Parser
 from rdmodel.policies.registry import LOADED
-from tracegen.kernel_library.registry import REGISTRY, kernels
+from tracegen.kernel_library.homes import load_all
+from tracegen.kernel_library.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```(python|console)\n(.*?)^```$", re.M | re.S)
@@ -81,7 +82,7 @@ def refresh(text: str, folder: Path | None = None) -> str:
     text = REGION.sub(lambda m: m[1] + GENERATED[m[2]]() + m[3], text)
     # A page may declare kernels and load policies, which must not reach the next page. Nor must the user's answers
     # file reach any page. The modules with kernels are loaded before, since they declare them only once.
-    kernels()
+    load_all()
     with (
         tempfile.TemporaryDirectory() as passing,
         tempfile.TemporaryDirectory() as cache,

@@ -40,5 +40,4 @@ cdef extern from "ziggurat.h":
         return (int64_t) (sum - large);
     }
     """
-    double normal_next "rdmodel_normal_next"(Uniform* u) noexcept nogil
     int64_t steps_next "rdmodel_steps_next"(Uniform* u, double sigma) noexcept nogil

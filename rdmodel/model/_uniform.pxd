@@ -15,14 +15,19 @@ cdef extern from *:
         return u;
     }
 
+    static inline void rdmodel_uniform_step(rdmodel_uniform* u) {
+        const rdmodel_wide factor = (rdmodel_wide) 0x2360ED051FC65DA4ULL << 64 | 0x4385DF649FCCF645ULL;
+        u->state = u->state * factor + u->step;
+    }
+
     /* Begin with a state and a sequence, as PCG's srandom does. */
     static inline rdmodel_uniform rdmodel_uniform_seed(
         unsigned long long high, unsigned long long low, unsigned long long of_high, unsigned long long of_low
     ) {
-        const rdmodel_wide factor = (rdmodel_wide) 0x2360ED051FC65DA4ULL << 64 | 0x4385DF649FCCF645ULL;
         rdmodel_uniform u;
         u.step = ((rdmodel_wide) of_high << 64 | of_low) << 1 | 1;
-        u.state = (u.step + ((rdmodel_wide) high << 64 | low)) * factor + u.step;
+        u.state = u.step + ((rdmodel_wide) high << 64 | low);
+        rdmodel_uniform_step(&u);
         return u;
     }
 
@@ -34,10 +39,9 @@ cdef extern from *:
     }
 
     static inline unsigned long long rdmodel_uniform_bits(rdmodel_uniform* u) {
-        const rdmodel_wide factor = (rdmodel_wide) 0x2360ED051FC65DA4ULL << 64 | 0x4385DF649FCCF645ULL;
         unsigned long long mixed;
         int turn;
-        u->state = u->state * factor + u->step;
+        rdmodel_uniform_step(u);
         mixed = (unsigned long long) (u->state >> 64) ^ (unsigned long long) u->state;
         turn = (int) (u->state >> 122);
         return mixed >> turn | mixed << (-turn & 63);
