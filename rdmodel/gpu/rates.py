@@ -20,10 +20,11 @@ SHARES_OF_PEAKS = ("l2_efficiency", "dram_efficiency")
 class RatesConfig:
     """Rates that a GPU has in place of those of its compute capability (None); all are numbers above 0.
 
-    Per SM and cycle of its clock: `issue` warp instructions; `fp32`, `fp16`, `fp64`, `int`, `special` and `conversion`
-    results of single threads; `matrix_fp16` and so on: floating-point (or integer) operations of matrix products, by
-    the type of the factors (0: no such unit); `requests` memory instructions of warps; `l1_bytes` of data from the L1;
-    `shared_wavefronts` passes over the banks of shared memory; `l2_port_bytes` from the L2.
+    Per SM and cycle of its clock: `issue` warp instructions; `fp32`, `fp16`, `fp64`, `int`, `special`, `conversion`
+    and `conversion_64` (from or to 64 bits) results of single threads; `matrix_fp16` and so on: floating-point (or
+    integer) operations of matrix products, by the type of the factors (0: no such unit); `requests` memory instructions
+    of warps; `l1_bytes` of data from the L1; `shared_wavefronts` passes over the banks of shared memory;
+    `l2_port_bytes` from the L2.
 
     A slice of the L2 moves `l2_slice_bytes` per cycle of its own clock; all of them together reach `l2_efficiency` of
     the sum. The DRAM reaches `dram_efficiency` of its peak.
@@ -38,6 +39,7 @@ class RatesConfig:
     int: float | None = None
     special: float | None = None
     conversion: float | None = None
+    conversion_64: float | None = None
     matrix_fp16: float | None = None
     matrix_bf16: float | None = None
     matrix_tf32: float | None = None

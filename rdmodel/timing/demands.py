@@ -92,6 +92,8 @@ def _core_demands(work: Work, gpu: GPU, rates: Mapping[str, float]) -> list[Dema
     count = by_unit(work.instructions, compute_capability(gpu))
     cycles = {"issue slots": issued_instructions(work) / rates["issue"]}
     cycles |= {name: count[name] * WARP / rates[name] for name in LANE_CLASSES}
+    # The same units take longer for 64 bits.
+    cycles["conversion"] += count["conversion_64"] * WARP / rates["conversion_64"]
     cycles["fp16"] = count["fp16"] * 2 * WARP / rates["fp16"]
     cycles["matrix units"] = sum(
         flops / rate for name, flops in work.matrix_flops.items() if flops and (rate := matrix_rate(name, rates))

@@ -65,6 +65,7 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
     return {
         **arithmetic,
         **{name: arithmetic[unit_of(name, capability)] for name in UNITS},
+        "conversion_64": rates["conversion_latency"],
         "matrix": rates["matrix_latency"],
         "branch": rates["int_latency"],
         "other": rates["int_latency"],
@@ -89,7 +90,8 @@ def loads_by_space(latencies: Mapping[str, float], gap: float) -> Latencies:
 
 def busy_cycles(classes: Mapping[str, float], gpu: GPU, rates: Mapping[str, float]) -> float:
     """Return the cycles for which instructions of a warp occupy its sub-core: one each, or more for few lanes."""
-    lanes = dict.fromkeys(("fp32", "fp64", "int", "special", "conversion"), WARP) | {"fp16": 2 * WARP}
+    one_per_lane = ("fp32", "fp64", "int", "special", "conversion", "conversion_64")
+    lanes = dict.fromkeys(one_per_lane, WARP) | {"fp16": 2 * WARP}
     return sum(
         count * max(1.0, gpu.core.schedulers * lanes[name] / rates[name]) if name in lanes else count
         for name, count in by_unit(classes, compute_capability(gpu)).items()

@@ -16,6 +16,7 @@ ARITHMETIC_CLASSES = (
     "int",
     "special",
     "conversion",
+    "conversion_64",
     "int_to_fp32",
     "pack_fp16",
     "fp16_to_fp32",

@@ -27,6 +27,8 @@ def test_the_units_of_a_conversion_are_those_of_its_machine_instructions(convers
         found: dict[str, int] = {}
         for name in ROWS[conversion, capability].replace("none", "").split():
             unit = UNITS[name.split(".")[0]]
+            if unit == "conversion" and "64" in name:
+                unit = "conversion_64"  # at a rate of its own
             found[unit] = found.get(unit, 0) + 1
         if ROWS[conversion, capability]:
             assert by_unit(code.classes, (int(capability[:-1]), int(capability[-1]))) == found

@@ -10,15 +10,17 @@ from tracegen import cuda
 
 PTX = """.version 8.0 .target sm_80 .address_size 64
 .visible .entry k(.param .u64 out) {
-  .reg .b64 %rd<3>; .reg .b32 %r<9>; .reg .pred %p; .reg .f32 %f<9>;
+  .reg .b64 %rd<3>; .reg .b32 %r<9>; .reg .pred %p; .reg .f32 %f<9>; .reg .f64 %d<9>;
   mov.u32 %r1, 0; mov.u32 %r2, %tid.x; mov.u32 %r3, %tid.y; mov.u32 %r4, %tid.z; mov.u32 %r5, %ctaid.x;
   mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000; mov.f32 %f3, 0f3F800000; mov.f32 %f4, 0f3F800000;
+  mov.f64 %d1, 0d0000000000000000;
 L: CONVERT
   add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, 500; @%p bra L;
   ld.param.u64 %rd1, [out]; st.global.f32 [%rd1], %f1; ret;
 }"""
 
 TO_FLOAT = " ".join(f"cvt.rn.f32.s32 %f{i}, %r{i + 1};" for i in (1, 2, 3, 4)) * 2
+TO_DOUBLE = " ".join(f"cvt.f64.f32 %d{i}, %f{i};" for i in (1, 2, 3, 4)) * 2
 TO_INT = " ".join(f"cvt.rzi.s32.f32 %r{i + 1}, %f{i};" for i in (1, 2, 3, 4)) * 2
 
 
@@ -46,6 +48,20 @@ def test_floats_become_integers_at_the_rate_of_special_functions(name):
     found, gpu = timed(TO_INT, name)
     assert found.bound == "conversion"
     assert found.cycles == pytest.approx(4000 * 32 * gpu.max_warps / 16, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"), [("a100-40g", 16), ("rtx2080ti", 2), ("a4000", 2), ("h100", 16), ("titan-x-pascal", 4)]
+)
+def test_conversions_to_64_bits_have_a_rate_of_their_own(name, rate):
+    found, gpu = timed(TO_DOUBLE, name)
+    assert found.bound == "conversion"
+    assert found.terms["conversion"] == pytest.approx(4000 * 32 * gpu.max_warps / rate)
+
+
+def test_conversions_of_both_widths_wait_for_the_same_units():
+    found, gpu = timed(TO_DOUBLE + TO_INT, "a4000")
+    assert found.terms["conversion"] == pytest.approx(4000 * 32 * gpu.max_warps * (1 / 2 + 1 / 16))
 
 
 def test_every_class_of_conversions_has_a_unit_before_and_since():

@@ -68,8 +68,8 @@ _FUNCTIONS: dict[tuple[str, str, bool], Classes] = {
     ("rsqrt", "f64", True): {"special": 1, "fp64": 6, "int": 3},
     ("div", "int32", False): {"special": 1, "conversion": 2, "int": 16},
     ("rem", "int32", False): {"special": 1, "conversion": 2, "int": 16},
-    ("div", "int64", False): {"special": 1, "conversion": 2, "int": 70},
-    ("rem", "int64", False): {"special": 1, "conversion": 2, "int": 70},
+    ("div", "int64", False): {"special": 1, "conversion_64": 2, "int": 70},
+    ("rem", "int64", False): {"special": 1, "conversion_64": 2, "int": 70},
 }
 """Machine instructions of functions by opcode, type, and whether they are approximate."""
 
@@ -158,7 +158,8 @@ def _conversion(instruction: Instruction) -> MachineCode:
     """Return the code of ``cvt``: what ``ptxas`` 13.5 makes of it for compute capability 7.5 to 12.0.
 
     Classes of their own have the conversions that later GPUs leave to other units than earlier ones:
-    I2FP (``int_to_fp32``), F2FP (``pack_fp16``) and HADD2.F32 (``fp16_to_fp32``).
+    I2FP (``int_to_fp32``), F2FP (``pack_fp16``) and HADD2.F32 (``fp16_to_fp32``). So have those from and to 64 bits
+    (``conversion_64``), of which GPUs with few units for double precision make few per cycle.
     """
     modifiers = set(instruction.modifiers)
     types = [m for m in instruction.modifiers if m in _PRECISIONS or m in _PACKED_FORMATS or _is_integer(m)]
@@ -177,7 +178,7 @@ def _conversion(instruction: Instruction) -> MachineCode:
         return MachineCode({"int": 1})  # a shift
     if (to, source) == ("f32", "f32") and not modifiers & {"rni", "rzi", "rmi", "rpi"}:
         return MachineCode({"fp32": 1})
-    return MachineCode({"conversion": 1})
+    return MachineCode({"conversion_64" if "64" in (to[1:], source[1:]) else "conversion": 1})
 
 
 def _is_integer(name: str) -> bool:
