@@ -26,7 +26,7 @@ test: build  ## Run all tests, as continuous integration does
 quick: build  ## Run the tests that need neither a build nor records, in under a minute
 	$(PYTEST) -m "not slow and not build and not style"
 
-search: build  ## Run the tests that search for counterexamples, with ten times as many
+search: build  ## Run the tests that search for counterexamples, with 400 examples each
 	$(PYTEST) --hypothesis-profile=many -m hypothesis
 
 durations: build  ## Measure all tests, and renew the list of those that `quick` leaves out

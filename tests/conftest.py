@@ -16,7 +16,7 @@ from rdmodel.cli import main
 
 pytest.register_assert_rewrite("tests.support")  # its checks report values as those of test files do
 
-settings.register_profile("few", deadline=None, max_examples=40)
+settings.register_profile("few", deadline=None, max_examples=25)
 settings.register_profile("many", deadline=None, max_examples=400)  # --hypothesis-profile=many
 settings.load_profile("few")
 
