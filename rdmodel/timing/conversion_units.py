@@ -2,8 +2,8 @@
 
 Most conversions are instructions of the units for special functions. Three kinds are not, on later GPUs: ``ptxas``
 makes other instructions of them, and these have the rate of the units for integers or for half precision
-(docs/time.md, "Conversions"). Conversions from and
-to 64 bits (``conversion_64``) stay with the units for special functions, at a rate of their own.
+(docs/time.md, "Conversions"). Conversions from and to 64 bits (``conversion_64``) are taken to be instructions of the
+units for special functions on all GPUs, with a rate of their own.
 """
 
 from __future__ import annotations

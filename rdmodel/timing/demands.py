@@ -12,8 +12,11 @@ from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import WARP, Work
 from rdmodel.trace.work import L1_ACCESSES, MATRIX_TYPES, SHARED_ACCESSES
 
-LANE_CLASSES = ("fp32", "fp64", "int", "special", "conversion")
-"""Classes of instructions that take a lane per thread of the warp."""
+LANES: Mapping[str, int] = {
+    **dict.fromkeys(("fp32", "fp64", "int", "special", "conversion", "conversion_64"), WARP),
+    "fp16": 2 * WARP,
+}
+"""Results of an instruction of a warp, by class: one per thread, or two if instructions are packed."""
 
 NEAREST_MATRIX_RATE = {"fp6": "fp8", "fp4": "fp8", "int4": "int8", "binary": "int8"}
 """The rate of matrix products of types that have no table: not more than theirs."""
@@ -91,10 +94,8 @@ def issued_instructions(work: Work) -> float:
 def _core_demands(work: Work, gpu: GPU, rates: Mapping[str, float]) -> list[Demand]:
     count = by_unit(work.instructions, compute_capability(gpu))
     cycles = {"issue slots": issued_instructions(work) / rates["issue"]}
-    cycles |= {name: count[name] * WARP / rates[name] for name in LANE_CLASSES}
-    # The same units take longer for 64 bits.
-    cycles["conversion"] += count["conversion_64"] * WARP / rates["conversion_64"]
-    cycles["fp16"] = count["fp16"] * 2 * WARP / rates["fp16"]
+    cycles |= {name: count[name] * lanes / rates[name] for name, lanes in LANES.items()}
+    cycles["conversion"] += cycles.pop("conversion_64")  # in the same units
     cycles["matrix units"] = sum(
         flops / rate for name, flops in work.matrix_flops.items() if flops and (rate := matrix_rate(name, rates))
     )

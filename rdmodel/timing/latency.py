@@ -12,8 +12,9 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
 from rdmodel.timing.conversion_units import UNITS, by_unit, unit_of
+from rdmodel.timing.demands import LANES
 from rdmodel.timing.traffic import LaunchTraffic
-from rdmodel.trace import ALL_NEEDS, WARP, Columns, Op, Segment, Space, Trace, Work, locate_block
+from rdmodel.trace import ALL_NEEDS, Columns, Op, Segment, Space, Trace, Work, locate_block
 from rdmodel.trace.columns import slice_warps
 from rdmodel.trace.moved import MovedProgram, SharedProgram
 from rdmodel.trace.work import ARITHMETIC_CLASSES, SHARED_ACCESSES
@@ -65,7 +66,7 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
     return {
         **arithmetic,
         **{name: arithmetic[unit_of(name, capability)] for name in UNITS},
-        "conversion_64": rates["conversion_latency"],
+        "conversion_64": arithmetic["conversion"],
         "matrix": rates["matrix_latency"],
         "branch": rates["int_latency"],
         "other": rates["int_latency"],
@@ -90,10 +91,8 @@ def loads_by_space(latencies: Mapping[str, float], gap: float) -> Latencies:
 
 def busy_cycles(classes: Mapping[str, float], gpu: GPU, rates: Mapping[str, float]) -> float:
     """Return the cycles for which instructions of a warp occupy its sub-core: one each, or more for few lanes."""
-    one_per_lane = ("fp32", "fp64", "int", "special", "conversion", "conversion_64")
-    lanes = dict.fromkeys(one_per_lane, WARP) | {"fp16": 2 * WARP}
     return sum(
-        count * max(1.0, gpu.core.schedulers * lanes[name] / rates[name]) if name in lanes else count
+        count * max(1.0, gpu.core.schedulers * LANES[name] / rates[name]) if name in LANES else count
         for name, count in by_unit(classes, compute_capability(gpu)).items()
     )
 
