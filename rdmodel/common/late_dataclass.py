@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from inspect import get_annotations, signature
+from inspect import Signature, get_annotations, signature
 from operator import attrgetter
 from reprlib import recursive_repr
 from threading import RLock
@@ -53,9 +53,12 @@ class _LateSignature:
     def __init__(self, make: Callable[[], None]) -> None:
         self._make = make
 
-    def __get__(self, instance: object, owner: type) -> Any:
+    def __get__(self, instance: object, owner: type) -> Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")  # an instance that can be called has a signature of its own
         self._make()
-        return signature(owner)
+        own = signature(owner.__init__)  # type: ignore[misc]
+        return own.replace(parameters=list(own.parameters.values())[1:])
 
 
 def _declare(plain: type, eq: bool = True, repr: bool = True, **options: Any) -> type:
@@ -63,11 +66,12 @@ def _declare(plain: type, eq: bool = True, repr: bool = True, **options: Any) ->
     names = [name for name, hint in get_annotations(plain).items() if not str(hint).startswith("ClassVar")]
     inherited = {name for base in plain.__mro__[1:] for name in base.__dict__.get("__slots__", ())}
     values: Callable[[Any], object]
+    complete = False
 
     def make() -> None:
-        nonlocal values
+        nonlocal values, complete
         with _LOCK:
-            if "__signature__" not in made.__dict__:
+            if complete:
                 return
             # The dataclass is made of a copy, since an interrupt would leave a half-made one.
             copy = type(plain)(plain.__name__, plain.__bases__, dict(namespace))
@@ -77,7 +81,7 @@ def _declare(plain: type, eq: bool = True, repr: bool = True, **options: Any) ->
             for name in _MADE:
                 if name in copy.__dict__:
                     setattr(made, name, copy.__dict__[name])
-            del made.__signature__  # type: ignore[attr-defined]
+            complete = True
 
     def first_init(self: Any, *arguments: Any, **named: Any) -> None:
         make()

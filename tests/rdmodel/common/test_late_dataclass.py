@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import Any, ClassVar, get_type_hints
 
 import pytest
+from hypothesis import strategies as st
 
 from rdmodel.common.late_dataclass import dataclass
 
@@ -94,6 +95,28 @@ def test_values_texts_hashes_and_signatures_are_those_of_the_standard_library():
         assert mine.total() == theirs.total()
     assert [f.name for f in dataclasses.fields(late)] == [f.name for f in dataclasses.fields(plain)]
     assert get_type_hints(Solid)["z"] is int
+
+
+def test_the_signature_is_there_however_often_it_is_asked_for():
+    late, _ = fresh()
+    assert late.__signature__ == late.__signature__ == inspect.signature(late)
+    late, _ = fresh()
+    assert st.builds(late, a=st.just(1)).example() == late(1)
+
+
+def test_subclasses_and_instances_have_signatures_of_their_own():
+    late, _ = fresh()
+
+    class Sub(late):
+        def __init__(self, only):
+            super().__init__(only)
+
+        def __call__(self, x, y):
+            return x + y
+
+    assert [*inspect.signature(Sub).parameters] == ["only"]
+    assert [*inspect.signature(Sub(1)).parameters] == ["x", "y"]
+    assert not hasattr(late(1), "__signature__")
 
 
 @pytest.mark.parametrize("use", ["new", "fields", "replace", "signature", "subclass", "is_dataclass"])
