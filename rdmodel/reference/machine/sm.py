@@ -183,17 +183,18 @@ class SM:
 
     def _issue(self, now: int) -> None:
         """S4: let every scheduler issue from at most one warp, in a circle that begins with `core.first_scheduler`."""
-        self._throttle.before_issue(self.number, self._active())
+        active = self._active()
+        self._throttle.before_issue(self.number, active)
         issued_before = self.counts["warp_instructions"]
         count = len(self._schedulers)
         first = now if self._core.first_scheduler == "cycle" else self._first_scheduler
         for turn in range(first, first + count):
             scheduler = turn % count
             room = len(self.ldst.queue) < self._core.ldst_queue
-            permits = self._permits(scheduler)
-            issuable = [
-                warp for warp in permits if warp.can_issue(now, room=room, may_load=permits[warp] != Permit.WAIT)
-            ]
+            own = [warp for warp in active if warp.slot % count == scheduler]
+            ready = [warp for warp in own if warp.can_issue(now, room=room)]
+            permits = self._permits(ready, own) if ready else {}
+            issuable = [warp for warp in ready if permits[warp] != Permit.WAIT or not warp.loads_next]
             if issuable:
                 warp = self._throttle.choose(self.number, self._schedulers[scheduler], issuable)
                 self._issue_from(warp, permits[warp], now)
@@ -201,10 +202,9 @@ class SM:
         issued = self.counts["warp_instructions"] > issued_before
         self._throttle.after_issue(self.number, now, self._active(), issued=issued)
 
-    def _permits(self, scheduler: int) -> dict[Warp, Permit]:
-        """Return the permit of every active warp of a scheduler, in the order of their slots."""
-        warps = [warp for warp in self._active() if warp.slot % len(self._schedulers) == scheduler]
-        by_age = sorted(warps, key=lambda warp: warp.age)
+    def _permits(self, warps: list[Warp], active: list[Warp]) -> dict[Warp, Permit]:
+        """Return the permits of some of the active warps of a scheduler."""
+        by_age = sorted(active, key=lambda warp: warp.age)
         return {warp: self._throttle.permit(self.number, warp, by_age.index(warp)) for warp in warps}
 
     def _issue_from(self, warp: Warp, permit: Permit, now: int) -> None:

@@ -14,8 +14,8 @@ from rdmodel.trace import Op
 class Warp:
     """A warp of the reference machine, in warp slot `slot`.
 
-    Instruction `position` of its program is next, after `gap_left` non-memory instructions. `age` is the number of
-    warps that began before it on the SM. `memory_instructions` counts the memory instructions issued, and so numbers
+    Instruction `position` of its program, `next_instruction`, is next, after `gap_left` non-memory instructions; None:
+    the program has ended. `age` is the number of warps that began before it on the SM. `memory_instructions` counts the memory instructions issued, and so numbers
     them. `loads` maps the number of each incomplete load to the transactions that have not returned. `queued`
     instructions have transactions that have not been served. The latency of its last non-memory instruction
     is over in cycle `rests_until`.
@@ -26,6 +26,7 @@ class Warp:
     owner: Owner
     program: list[MachineInstruction]
     position: int = 0
+    next_instruction: MachineInstruction | None = field(init=False, default=None)
     gap_left: int = field(init=False, default=0)
     memory_instructions: int = 0
     loads: dict[int, int] = field(default_factory=dict)
@@ -36,14 +37,10 @@ class Warp:
     def __post_init__(self) -> None:
         self.go_to(0)
 
-    @property
-    def next_instruction(self) -> MachineInstruction | None:
-        """The next instruction; None at the end of the program."""
-        return self.program[self.position] if self.position < len(self.program) else None
-
     def go_to(self, at: int) -> None:
         """Make instruction `at` the next one."""
         self.position = at
+        self.next_instruction = self.program[at] if at < len(self.program) else None
         self.gap_left = self.program[at].gap if at < len(self.program) else 0
 
     def receive(self, load: int) -> None:
@@ -71,19 +68,23 @@ class Warp:
         rests = bool(self.gap_left) or now < self.rests_until
         return self.awaits_data or (instruction is not None and bool(instruction.lines) and not rests)
 
-    def can_issue(self, now: int, *, room: bool, may_load: bool = True) -> bool:
-        """Return whether the warp could issue in cycle `now`; `room` says whether the load/store queue has room.
+    @property
+    def loads_next(self) -> bool:
+        """Whether the warp issues a load with transactions when it issues next."""
+        instruction = self.next_instruction
+        return not self.gap_left and instruction is not None and bool(instruction.lines) and instruction.op == Op.LOAD
 
-        Without `may_load`, the warp may not issue loads that have transactions.
+    def can_issue(self, now: int, *, room: bool) -> bool:
+        """Return whether the warp could issue in cycle `now` if it may load.
+
+        `room` says whether the load/store queue has room.
         """
         instruction = self.next_instruction
         if instruction is None or self.at_barrier or now < self.rests_until:
             return False
         if self.gap_left:
             return True
-        if not instruction.lines:
-            return self._needs_complete(instruction)
-        return room and (may_load or instruction.op != Op.LOAD) and self._needs_complete(instruction)
+        return (room or not instruction.lines) and self._needs_complete(instruction)
 
     def _needs_complete(self, instruction: MachineInstruction) -> bool:
         return not any(needs_load(instruction.needs, self.memory_instructions - load) for load in self.loads)
