@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import settings
 
 ALL = "RDMODEL_ALL_EXAMPLES" in os.environ
-FRACTION, LEAST = 8, 5
+FRACTION, LEAST = 16, 4
 
 
 def examples(count: int, *, least: int = LEAST, **more: Any) -> settings:
-    """Return settings for `count` examples if all are wanted, otherwise for an eighth of them, but at least `least`.
+    """Return settings for `count` examples if all are wanted, otherwise for a sixteenth of them, but at least `least`.
 
     A test with many parameters, which draws for each of them, needs fewer for each.
     """
