@@ -14,11 +14,11 @@ from rdmodel.trace import Op
 class Warp:
     """A warp of the reference machine, in warp slot `slot`.
 
-    Instruction `position` of its program, `next_instruction`, is next, after `gap_left` non-memory instructions; None:
-    the program has ended. `age` is the number of warps that began before it on the SM. `memory_instructions` counts the memory instructions issued, and so numbers
-    them. `loads` maps the number of each incomplete load to the transactions that have not returned. `queued`
-    instructions have transactions that have not been served. The latency of its last non-memory instruction
-    is over in cycle `rests_until`.
+    Instruction `position` of its program, `next_instruction`, is next, after `gap_left` non-memory instructions; it is
+    None where the program has ended. `age` is the number of warps that began before it on the SM.
+    `memory_instructions` counts the memory instructions issued, and so numbers them. `loads` maps the number of each
+    incomplete load to the transactions that have not returned. `queued` instructions have transactions that have not
+    been served. The latency of its last non-memory instruction is over in cycle `rests_until`.
     """
 
     slot: int
