@@ -20,7 +20,7 @@ MODULES = ["rdmodel._tree"]
 for package, names in {
     "rdmodel.trace": ("_banks", "_coalesce", "_truncation"),
     "rdmodel.reuse": ("_shards",),
-    "rdmodel.model": ("_core", "_generators", "_model", "_fast", "_l2", "_pending"),
+    "rdmodel.model": ("_core", "_generators", "_paper", "_hardware", "_fast", "_l2", "_pending"),
     "rdmodel.simulator": (
         "_network",
         "_sectored_network",

@@ -1,4 +1,4 @@
-# A step has the phases of `HardwareCore` (_model.pyx), which has all options and is the readable one of the two. This
+# A step has the phases of `HardwareCore` (_hardware.pyx), which has all options and is the readable one of the two. This
 # core leaves out the uncommon ones; rdmodel.model.cores tells which core can serve a run. All that a step reads
 # is small and dense: the ready warps are bits (_ready.pxd), fills are numbers per day (_agenda.pxd), a line in flight is
 # known by its time (_ways.pxd), and the shadow is a row of accesses (_shadow.pxd).

@@ -9,8 +9,10 @@ from typing import Any, get_args
 
 from rdmodel.gpu.config import GPU
 from rdmodel.model import shared_l2
+from rdmodel.model._core import Core
 from rdmodel.model._fast import FastCore
-from rdmodel.model._model import Core, HardwareCore, PaperCore
+from rdmodel.model._hardware import HardwareCore
+from rdmodel.model._paper import PaperCore
 from rdmodel.model.options import STORES_IN_PLACE, Options, Sched
 from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, DEFAULT_CHUNK_LINES, Chunk, StoreRule
 
@@ -18,7 +20,7 @@ SCHED_NAMES = get_args(Sched)
 """Warp choices; the place of a name is its code in `_sched.pxd`."""
 
 STORE_CODES = {"free": 0, "step": 1, "evict": 2, "allocate": 0, "update": 3, "through": 4}
-"""Values of the option `stores`, as codes of `_model.pyx`; with "allocate" the core sees no stores."""
+"""Values of the option `stores`, as codes of `_hardware.pyx`; with "allocate" the core sees no stores."""
 
 USUAL_OPTIONS = {
     "divergence": True,

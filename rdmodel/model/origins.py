@@ -7,7 +7,7 @@ from operator import attrgetter
 import numpy as np
 
 from rdmodel.gpu.config import GPU
-from rdmodel.model._model import Core
+from rdmodel.model._core import Core
 from rdmodel.results.counts import MissCounts
 from rdmodel.results.origins import TALLIED_COUNTERS, OriginEntry, Origins
 from rdmodel.trace import ArrayInfo, Launch, Trace

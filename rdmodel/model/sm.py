@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypass_table, bypasses_l1
+from rdmodel.model._core import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core
 from rdmodel.model._fast import FastCore
 from rdmodel.model._generators import generator_state
-from rdmodel.model._model import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core, HardwareCore
+from rdmodel.model._hardware import HardwareCore
 from rdmodel.model.averages import subtract_counts
 from rdmodel.model.cores import make_chunk, obeys_barriers, store_rule
 from rdmodel.model.monitor import PartTimer

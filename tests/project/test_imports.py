@@ -207,7 +207,7 @@ def test_every_folder_is_a_package_that_says_what_it_is_for():
         ("rdmodel/model/run.py", "from .. import cli", {"rdmodel.cli"}),
         ("rdmodel/model/run.py", "def f():\n    if True:\n        import tracegen.simt", {"tracegen.simt"}),
         (
-            "rdmodel/model/_model.pyx",
+            "rdmodel/model/_hardware.pyx",
             "from rdmodel.structures._heap cimport (\n  Heap,\n)\ncimport rdmodel.structures._lru",
             {"rdmodel.structures._heap", "rdmodel.structures._lru"},
         ),
@@ -223,7 +223,7 @@ def test_imports_are_found_in_every_form(file, text, imported):
     ("module", "imported"),
     [
         ("rdmodel.trace.trace", "rdmodel.gpu.occupancy"),
-        ("rdmodel.model._model", "rdmodel.gpu.config"),
+        ("rdmodel.model._hardware", "rdmodel.gpu.config"),
         ("rdmodel.gpu.occupancy", "rdmodel.model.predict"),
         ("rdmodel.model.predict", "rdmodel.reference.model.paper"),
         ("rdmodel.reference.model.paper", "rdmodel.model.predict"),
@@ -246,9 +246,9 @@ def test_an_import_that_does_not_go_down_is_refused(module, imported):
 @pytest.mark.parametrize(
     ("module", "imported"),
     [
-        ("rdmodel.model.cores", "rdmodel.model._model"),
+        ("rdmodel.model.cores", "rdmodel.model._hardware"),
         ("rdmodel.model.study", "rdmodel.model.run"),
-        ("rdmodel.model._model", "rdmodel.structures._heap"),
+        ("rdmodel.model._hardware", "rdmodel.structures._heap"),
         ("rdmodel.reference.machine.run", "rdmodel.simulator.options"),
         ("tracegen.formats.trc", "rdmodel.trace"),
         ("rdmodel.cli.sources", "tracegen"),

@@ -86,7 +86,9 @@ def check_source_distribution(sdist: Path) -> None:
     """Check that the source distribution holds sources and no generated code."""
     with tarfile.open(sdist) as archive:
         names = [Path(name) for name in archive.getnames()]
-    assert {"_tree.pyx", "_model.pyx", "_trc.pyx", "LICENSE", "py.typed", "gtx470-16k.toml"} <= {n.name for n in names}
+    assert {"_tree.pyx", "_hardware.pyx", "_trc.pyx", "LICENSE", "py.typed", "gtx470-16k.toml"} <= {
+        n.name for n in names
+    }
     assert not [name for name in names if name.suffix == ".so"]
     # Written by hand.
     assert {name.name for name in names if name.suffix == ".c"} == {

@@ -14,7 +14,7 @@ from rdmodel.gpu.config import GPU, replace
 from rdmodel.gpu.overrides import override
 from rdmodel.model import cores
 from rdmodel.model._fast import FastCore, find_bit
-from rdmodel.model._model import HardwareCore
+from rdmodel.model._hardware import HardwareCore
 from rdmodel.model.options import Options
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support import random_sectors

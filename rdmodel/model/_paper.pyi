@@ -1,0 +1,3 @@
+from rdmodel.model._core import Core
+
+class PaperCore(Core): ...
