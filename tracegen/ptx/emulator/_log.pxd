@@ -3,6 +3,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from tracegen.ptx.isa._code cimport Code, Lanes
 
+# Operations of rows: rdmodel.trace.Op.
+cdef enum:
+    OP_LOAD = 0
+    OP_STORE = 1
+    OP_ATOMIC = 2
+    OP_BARRIER = 3
+
 cdef struct Row:
     uint64_t needs
     int64_t first          # address of the first active lane; place of the addresses in the log if they are IRREGULAR

@@ -12,12 +12,6 @@ import numpy as np
 
 from tracegen.ptx.isa._code cimport *
 
-cdef enum:
-    OP_LOAD = 0
-    OP_STORE = 1
-    OP_ATOMIC = 2
-    OP_BARRIER = 3
-
 cdef int64_t IRREGULAR = <int64_t>1 << 62   # in place of a stride; no two addresses lie so far apart
 
 COLUMNS = {"pc": "i4", "op": "u1", "space": "u1", "size": "u1", "gap": "i4", "needs": "u8", "mask": "u4"}
