@@ -41,6 +41,14 @@ MODULES = (
     "tracegen.ptx.emulator._tensor_map",
     "tracegen.ptx.emulator._texture",
     "tracegen.ptx.emulator._mbarrier",
+    "tracegen.ptx.emulator._registers",
+    "tracegen.ptx.emulator._threads",
+    "tracegen.ptx.emulator._control_steps",
+    "tracegen.ptx.emulator._arithmetic_steps",
+    "tracegen.ptx.emulator._memory_steps",
+    "tracegen.ptx.emulator._texture_steps",
+    "tracegen.ptx.emulator._barrier_steps",
+    "tracegen.ptx.emulator._bulk_copy_steps",
     "tracegen.ptx.emulator._emulator",
 )
 """Compiled modules of the readers of traces, and of the emulator."""

@@ -1,31 +1,16 @@
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.ptx.emulator._bulk_copy_steps import BulkCopySteps
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator._poison import Poison
+from tracegen.ptx.emulator._threads import Status as Status
 
-class Status(IntEnum):
-    UNFINISHED = 0
-    FINISHED = 1
-    OUTSIDE = 2
-    TOO_LONG = 3
-    DEADLOCK = 4
-    TRAPPED = 5
-    NO_MEMORY = 6
-    UNCOMPUTED = 7
-
-class Emulator:
-    step: int
-    thread: int
-    address: int
-    slot: int
-    instructions: int
+class Emulator(BulkCopySteps):
     executed: int
-    changes_copies: bool
     def __init__(
         self,
         code: NDArray[Any],
@@ -42,10 +27,5 @@ class Emulator:
         max_instructions: int,
         max_bytes: int,
     ) -> None: ...
-    def bind_textures(self, table: NDArray[np.int64]) -> None: ...
-    def join(self, signals: NDArray[np.int64], rank: int) -> None: ...
-    def missing(self) -> tuple[int, int]: ...
-    def open_cluster_barrier(self) -> None: ...
     def restart(self, entry: int, local_base: int, records: bool) -> None: ...
     def run(self, steps: int) -> int: ...
-    def waiting(self) -> list[tuple[int, int, int]]: ...

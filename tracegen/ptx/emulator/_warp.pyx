@@ -3,10 +3,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
+from tracegen.ptx.emulator._lanes cimport WARP
 from tracegen.ptx.isa._code cimport *
-
-cdef enum:
-    WARP = 32
 
 
 cdef inline int64_t source_lane(int64_t mode, int64_t lane, uint64_t b, uint64_t c, bint* inside) noexcept nogil:

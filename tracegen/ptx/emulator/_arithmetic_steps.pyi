@@ -1,0 +1,3 @@
+from tracegen.ptx.emulator._control_steps import ControlSteps
+
+class ArithmeticSteps(ControlSteps): ...

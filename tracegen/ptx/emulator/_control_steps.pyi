@@ -1,0 +1,3 @@
+from tracegen.ptx.emulator._threads import Threads
+
+class ControlSteps(Threads): ...
