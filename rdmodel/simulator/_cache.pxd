@@ -5,7 +5,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
-from rdmodel._tree cimport LineTable, table_free, table_init, table_intern_many
+from rdmodel._tree cimport LineTable, prefetch, table_free, table_home, table_init, table_intern_many
 from rdmodel.structures._index cimport Index, modulo, set_of
 from rdmodel.structures._lru cimport (
     NONE, Link, Recency, recency_enter, recency_init, recency_leave, recency_push, recency_remove, recency_reuse,
@@ -236,6 +236,28 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
                 c.sector[c.known] = SectorMasks(0, 0, 0, 0, 0, 0)
             c.known += 1
     return 0
+
+
+# The records of a large grid exceed the processor's caches. Those that are needed soon are fetched before.
+
+cdef inline void cache_expect(Cache* c, int64_t line) noexcept nogil:
+    # Fetch the place of a line in the table.
+    prefetch(c.table.slots + table_home(&c.table, line))
+
+
+cdef inline void cache_fetch(const Cache* c, int64_t id) noexcept nogil:
+    # Fetch the records of a line.
+    prefetch(&c.line[id].in_set)
+    prefetch(&c.line[id].flags)
+    if c.sectored:
+        prefetch(&c.sector[id])
+
+
+cdef inline void cache_fetch_victim(const Cache* c, int64_t id) noexcept nogil:
+    # Fetch the records of the oldest line in the set of a line.
+    cdef int64_t oldest = c.set[c.line[id].set].oldest
+    if oldest != NONE:
+        cache_fetch(c, oldest)
 
 
 cdef inline int64_t* cache_accesses(const Cache* c, int64_t set) noexcept nogil:

@@ -2,9 +2,10 @@
 from libc.stdint cimport int64_t
 
 from rdmodel.simulator._block_issue cimport BlockIssue
-from rdmodel.simulator._machine cimport Sm
+from rdmodel.simulator._machine cimport Slice, Sm
 
 
 cdef class Inspection(BlockIssue):
     cdef list _sm_violations(self, Sm* sm)
+    cdef list _slice_violations(self, Slice* s)
     cdef int64_t _incomplete_loads(self, Sm* sm)

@@ -5,8 +5,9 @@ from libc.stdint cimport int64_t, uint64_t
 
 from rdmodel.simulator._block_issue cimport BlockIssue
 from rdmodel.simulator._cache cimport cache_violations
+from rdmodel.simulator._dram cimport Channel
 from rdmodel.simulator._machine cimport FAILED, Slice, Sm
-from rdmodel.simulator._network cimport NEVER
+from rdmodel.simulator._network cimport LOG_WIDTH, NEVER
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport ring_first
 
@@ -14,7 +15,29 @@ from rdmodel.simulator._network import FAIL_NAMES, SLICE_FAIL_NAMES
 
 
 cdef class Inspection(BlockIssue):
-    """Sentences about the state of the machine; nothing here changes it."""
+    """Counters, the log, and sentences about the state of the machine; nothing here changes it."""
+
+    def slice_counters(self, int64_t i):
+        """Return the counters of a slice of the L2 as a dict; `fails` in the order of SLICE_FAIL_NAMES."""
+        return self.slice[i].n
+
+    def channel_counters(self, int64_t i):
+        """Return the counters of a DRAM channel as a dict."""
+        cdef Channel* c = &self.slice[i].channel
+        return {"reads": c.reads, "writes": c.writes, "activations": c.activations}
+
+    def events(self):
+        """Return the log as a list of tuples (kind, time, where, a, b); with sectors, (kind, time, where, a, b, c)."""
+        cdef int64_t i
+        cdef int64_t* row
+        if self.log_lost:
+            raise MemoryError
+        result = []
+        for i in range(self.log_size):
+            row = self.log + i * LOG_WIDTH
+            entry = (row[0], row[1], row[2], row[3], row[4])
+            result.append((*entry, row[5]) if self.sectored else entry)
+        return result
 
     def violations(self):
         """Return the violated invariants as sentences; O(lines in the caches)."""
@@ -54,6 +77,23 @@ cdef class Inspection(BlockIssue):
         if sm.wake[0] <= self.now:
             violations.append(f"is to wake in cycle {sm.wake[0]}, and it is cycle {self.now}")
         return violations
+
+    cdef list _slice_violations(self, Slice* s):
+        cdef int64_t reserved = 0
+        wrong = cache_violations(&s.cache, &reserved)
+        if reserved != s.mshrs.used:
+            wrong.append(f"{reserved} lines are reserved, {s.mshrs.used} MSHRs in use")
+        if s.mshrs.limit >= 0 and s.mshrs.used > s.mshrs.limit:
+            wrong.append(f"{s.mshrs.used} of {s.mshrs.limit} MSHRs are in use")
+        if s.occupancy != s.input.size or s.occupancy > self.l_queue:
+            wrong.append(f"the input for {self.l_queue} holds {s.input.size} requests and counts {s.occupancy}")
+        if s.waiting.size > 0 and s.occupancy < self.l_queue:
+            wrong.append(f"{s.waiting.size} SMs wait for an input that has room")
+        if s.channel.queued > s.channel.limit + (2 * self.sectors if self.sectored else 1):
+            wrong.append(f"{s.channel.queued} requests are in a DRAM queue for {s.channel.limit}")
+        if s.wake[0] <= self.now:
+            wrong.append(f"is to wake in cycle {s.wake[0]}, and it is cycle {self.now}")
+        return wrong
 
     cdef int64_t _incomplete_loads(self, Sm* sm):
         cdef int64_t i = sm.free_load, free = 0

@@ -57,6 +57,7 @@ cdef class LoadStore(HintingNetwork):
     cdef int _access(self, int64_t i, int64_t t) noexcept nogil
     cdef int _access_tags(self, int64_t i, int64_t t) noexcept nogil
     cdef int _access_unusual(self, Sm* sm, Entry* e, int64_t t) noexcept nogil
+    cdef void _retry_access(self, Sm* sm, int64_t set) noexcept nogil
     cdef int _note_latency(self, int64_t latency) noexcept nogil
     cdef int _give_way(self, Sm* sm, int64_t id, int64_t victim, int64_t block, int64_t warp) noexcept nogil
     cdef int _look_up_sectors(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil

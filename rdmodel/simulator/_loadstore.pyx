@@ -6,9 +6,9 @@ from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Waiter, cache_drop, cache_give, cache_replace,
-    cache_touch, cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take,
-    note_store, shadow_raise,
+    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Waiter, cache_drop, cache_fetch, cache_give,
+    cache_replace, cache_touch, cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter,
+    mshr_release, mshr_take, note_store, shadow_raise,
 )
 from rdmodel.simulator._hinting_network cimport HintingNetwork
 from rdmodel.simulator._issue cimport (
@@ -92,8 +92,13 @@ cdef class LoadStore(HintingNetwork):
         while mshr_next_waiter(&sm.mshrs, mshr, &waiter):
             self._arrive(sm, waiter.who)
         mshr_release(&sm.mshrs, mshr)
-        sm.retry = True
+        self._retry_access(sm, l.set)
         return C_GO
+
+    cdef void _retry_access(self, Sm* sm, int64_t set) noexcept nogil:
+        """Let a stalled transaction try again, unless the fill of a line of this set cannot be what it lacks."""
+        cdef bint of_its_set = set == sm.tried or sm.cache.pool.lines > 0
+        sm.retry |= self.deciding or of_its_set or sm.reason == FAIL_MSHR or sm.reason == FAIL_MERGE
 
     cdef void _take_acknowledgement(self, Sm* sm, BlockSlot* block) noexcept nogil:
         sm.n.acknowledgements += 1
@@ -170,6 +175,7 @@ cdef class LoadStore(HintingNetwork):
         if outcome >= FAILED:
             sm.stalled = True
             sm.reason = outcome
+            sm.tried = sm.cache.line[e.ids[e.at]].set
             sm.since = t
             return C_GO
         self._log(LOG_ACCESS, t, i, sm.cache.line[e.ids[e.at]].line, outcome, sm.missed)
@@ -249,6 +255,7 @@ cdef class LoadStore(HintingNetwork):
         cdef Entry* e = &sm.entry[sm.entry_head]
         e.at += 1
         if e.at < e.count:
+            cache_fetch(&sm.cache, e.ids[e.at])
             return C_GO
         self._leave_unit(sm, e)
         return C_GO if e.load == NONE else self._all_served(sm, e.load, t)

@@ -133,6 +133,7 @@ cdef struct Sm:
     int64_t entry_head, entries
     bint stalled, retry
     int reason
+    int64_t tried         # the set of the line of the transaction that has stalled
     int64_t since
     Load* load
     int64_t free_load, loads
@@ -180,6 +181,7 @@ cdef struct Slice:
     int64_t request_port, response_port
     bint stalled, retry
     int reason
+    int64_t tried         # the set of the line of the last request that was tried
     int64_t since         # L2 cycle
     Channel channel
     Ring returns

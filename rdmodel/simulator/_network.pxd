@@ -28,6 +28,9 @@ cdef enum:
     LOG_BEGIN = 5
     LOG_END = 6
 
+cdef enum:
+    LOG_WIDTH = 6         # columns
+
 
 cdef class Network:
     cdef Sm* sm
@@ -53,6 +56,7 @@ cdef class Network:
     cdef bint elaborate               # there are sectors or victim bits, so that `_handle_lines` is not enough
     cdef bint hinting                 # slices have victim bits
     cdef int64_t reader_words         # of the victim bits of a line
+    cdef bint deciding                # policies decide about loads: a stalled one may go on after any change
     cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost
     cdef int64_t* log
@@ -86,6 +90,10 @@ cdef class Network:
     @cython.final
     cdef int _serve(self, int64_t p, int64_t t) noexcept nogil
     @cython.final
+    cdef int _prepare(self, Slice* s, const Ring* queue) noexcept nogil
+    @cython.final
+    cdef void _retry_after_fill(self, Slice* s, int64_t set) noexcept nogil
+    @cython.final
     cdef int _grant(self, Slice* s, int64_t t) noexcept nogil
     @cython.final
     cdef int _handle(self, Slice* s, Item item, int64_t t) noexcept nogil
@@ -107,7 +115,6 @@ cdef class Network:
     cdef void _append_log(
         self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c
     ) noexcept nogil
-    cdef list _slice_violations(self, Slice* s)
 
     cdef inline int64_t _slice_of(self, int64_t line) noexcept nogil:
         # Return the slice of a line.

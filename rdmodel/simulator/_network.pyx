@@ -7,22 +7,19 @@ from libc.stdlib cimport calloc
 
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, Waiter, cache_drop, cache_open_or_close, cache_give, cache_init,
-    cache_intern, cache_touch, cache_victim, cache_violations, mshr_available, mshr_merge, mshr_mergeable,
-    mshr_next_waiter, mshr_release, mshr_take, mshrs_init, unit_of,
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, Waiter, cache_drop, cache_expect, cache_fetch, cache_fetch_victim,
+    cache_give, cache_init, cache_intern, cache_open_or_close, cache_touch, cache_victim,
+    mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, mshrs_init, unit_of,
 )
 from rdmodel.simulator._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
 from rdmodel.simulator._machine cimport (
-    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
+    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
     SECTORS_AT, SENDER_AT, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm, asked_by, who_asks,
 )
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
-from rdmodel.structures._ring cimport Item, Ring, ring_first, ring_pop, ring_push
-
-cdef enum:
-    LOG_WIDTH = 6
+from rdmodel.structures._ring cimport Item, Ring, ring_at, ring_first, ring_pop, ring_push
 
 # Reasons of a failure, in the order of FAIL_LINE to FAIL_QUEUE: in an L1, and in a slice.
 FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "miss_queue")
@@ -126,7 +123,7 @@ cdef class Network:
                 sm.waiting = True
                 return C_MEMORY if ring_push(&s.waiting, Item(t, 0, 0, i)) < 0 else C_GO
             item = ring_pop(&sm.misses)
-            sm.retry = True
+            sm.retry |= self.deciding or sm.reason == FAIL_QUEUE
             if item.what & KIND_MASK == WRITE:
                 sm.n.write_messages += 1
                 flits = self.data_flits
@@ -139,6 +136,7 @@ cdef class Network:
             item.what |= i << SENDER_AT
             s.occupancy += 1
             s.wake[0] = min(s.wake[0], item.time)
+            cache_expect(&s.cache, item.line)
             if ring_push(&s.input, item) < 0:
                 return C_MEMORY
         return C_GO
@@ -228,18 +226,28 @@ cdef class Network:
         mshr = l.mshr
         l.mshr = NONE
         l.flags = (l.flags & ~RESERVED) | VALID
+        self._retry_after_fill(s, l.set)
         while mshr_next_waiter(&s.mshrs, mshr, &waiter):
             if self._answer(s, <uint32_t> waiter.who, waiter.id, item.line, asked_by(waiter.who), t) < 0:
                 return C_MEMORY
         mshr_release(&s.mshrs, mshr)
-        s.retry = True
         return C_GO
+
+    cdef void _retry_after_fill(self, Slice* s, int64_t set) noexcept nogil:
+        """Let a stalled request try again, unless the fill of a line of this set cannot be what it lacks.
+
+        A filled line may become a victim, and one that needs no place in the DRAM's queue. Where there are partitions,
+        another request may have come before the stalled one.
+        """
+        s.retry |= self.partitions > 1 or set == s.tried or s.reason == FAIL_MSHR or s.reason == FAIL_MERGE
 
     cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil:
         cdef Sm* m = &self.sm[sm]
         cdef int64_t flits = self._response_flits(sectors) if self.sized else self.data_flits
         cdef int64_t time = self._travel(&s.response_port, &m.response_port, flits, self.x_latency, t)
         m.wake[0] = min(m.wake[0], time)
+        if id >= 0:
+            cache_fetch(&m.cache, id & ~HINT)
         return C_MEMORY if ring_push(&m.responses, Item(time, line, id, t << SECTORS_AT)) < 0 else C_GO
 
     cdef int _acknowledge(self, Slice* s, Item item, int64_t t) noexcept nogil:
@@ -270,6 +278,8 @@ cdef class Network:
                 s.since = cycle
                 break
             item = ring_pop(queue)
+            if self._prepare(s, queue) < 0:
+                return C_MEMORY
             self._log(LOG_SLICE, t, p, item.line, outcome, <uint32_t> (item.what >> SECTORS_AT))
             if self.store_acks and (outcome == WRITTEN or outcome == WRITE_MISS) and item.id >> WRITER_AT != 0:
                 if self._acknowledge(s, item, t) < 0:
@@ -280,6 +290,18 @@ cdef class Network:
                     return C_MEMORY
             queue = self._first_input(s)
             cycle += 1
+        return C_GO
+
+    cdef int _prepare(self, Slice* s, const Ring* queue) noexcept nogil:
+        """Number the lines of the next two requests, and fetch the records that they will need."""
+        cdef int64_t[2] id
+        cdef int64_t i, ahead = min(queue.size, <int64_t> 2)
+        for i in range(ahead):
+            if cache_intern(&s.cache, &ring_at(queue, i).line, 1, &id[i]) < 0:
+                return C_MEMORY
+        if ahead > 0:
+            cache_fetch_victim(&s.cache, id[0])
+            cache_fetch(&s.cache, id[ahead - 1])
         return C_GO
 
     cdef int _grant(self, Slice* s, int64_t t) noexcept nogil:
@@ -293,6 +315,7 @@ cdef class Network:
         cdef int64_t id
         if cache_intern(&s.cache, &item.line, 1, &id) < 0:
             return NO_MEMORY
+        s.tried = s.cache.line[id].set
         if self.elaborate:
             return self._handle_hinting(s, id, item, t) if self.hinting else self._handle_sectors(s, id, item, t)
         return self._handle_lines(s, id, item, t)
@@ -435,7 +458,9 @@ cdef class Network:
         while cycle < end and c.queued > 0:
             if channel_command(c, cycle, &moved):
                 self._log(LOG_DRAM, cycle, p, moved.line, moved.write, moved.sectors)
-                s.retry = True
+                s.retry |= self.partitions > 1 or s.reason == FAIL_QUEUE
+                if moved.id >= 0:
+                    cache_fetch(&s.cache, moved.id)
                 if not moved.write and ring_push(
                     &s.returns,
                     Item(sm_cycle(&self.d_clock, c.bus_free) + self.d_latency, moved.line, moved.id, moved.sectors),
@@ -459,42 +484,3 @@ cdef class Network:
         row = self.log + self.log_size * LOG_WIDTH
         row[0], row[1], row[2], row[3], row[4], row[5] = kind, time, where, a, b, c
         self.log_size += 1
-
-    def slice_counters(self, int64_t i):
-        """Return the counters of a slice of the L2 as a dict; `fails` in the order of SLICE_FAIL_NAMES."""
-        return self.slice[i].n
-
-    def channel_counters(self, int64_t i):
-        """Return the counters of a DRAM channel as a dict."""
-        cdef Channel* c = &self.slice[i].channel
-        return {"reads": c.reads, "writes": c.writes, "activations": c.activations}
-
-    def events(self):
-        """Return the log as a list of tuples (kind, time, where, a, b); with sectors, (kind, time, where, a, b, c)."""
-        cdef int64_t i
-        cdef int64_t* row
-        if self.log_lost:
-            raise MemoryError
-        result = []
-        for i in range(self.log_size):
-            row = self.log + i * LOG_WIDTH
-            entry = (row[0], row[1], row[2], row[3], row[4])
-            result.append((*entry, row[5]) if self.sectored else entry)
-        return result
-
-    cdef list _slice_violations(self, Slice* s):
-        cdef int64_t reserved = 0
-        wrong = cache_violations(&s.cache, &reserved)
-        if reserved != s.mshrs.used:
-            wrong.append(f"{reserved} lines are reserved, {s.mshrs.used} MSHRs in use")
-        if s.mshrs.limit >= 0 and s.mshrs.used > s.mshrs.limit:
-            wrong.append(f"{s.mshrs.used} of {s.mshrs.limit} MSHRs are in use")
-        if s.occupancy != s.input.size or s.occupancy > self.l_queue:
-            wrong.append(f"the input for {self.l_queue} holds {s.input.size} requests and counts {s.occupancy}")
-        if s.waiting.size > 0 and s.occupancy < self.l_queue:
-            wrong.append(f"{s.waiting.size} SMs wait for an input that has room")
-        if s.channel.queued > s.channel.limit + (2 * self.sectors if self.sectored else 1):
-            wrong.append(f"{s.channel.queued} requests are in a DRAM queue for {s.channel.limit}")
-        if s.wake[0] <= self.now:
-            wrong.append(f"is to wake in cycle {s.wake[0]}, and it is cycle {self.now}")
-        return wrong

@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 
 from rdmodel.plugins.policy cimport RDMODEL_LOAD, RDMODEL_WAIT
 from rdmodel.simulator._allocation cimport allocation_search
+from rdmodel.simulator._cache cimport cache_fetch
 from rdmodel.simulator._congestion cimport LatencyRule, congestion_limit
 from rdmodel.simulator._issue cimport (
     BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Scheduler, Warp, oldest_bits, pick_oldest, scheduler_pick,
@@ -102,6 +103,7 @@ cdef class Scheduling(Prediction):
         self.admitting = self.admitting or self.ranking or self.allocating_apart or self.limiting_by_latency
         self.attentive = self.counts_cycles or self.limiting_by_latency
         self.finding = self.admission >= ADMIT_UNPROTECTED or self.plugged
+        self.deciding = self.admitting or self.buffered
 
     def _allocate_scheduling(self):
         cdef int64_t i, k, warps = self.slots * self.block_warps
@@ -417,6 +419,7 @@ cdef class Scheduling(Prediction):
             memcpy(e.sectors, w.sectors + w.id_at, <size_t> e.count * sizeof(uint64_t))
         if self.recording:
             memcpy(e.masks, w.masks + w.id_at, <size_t> e.count * sizeof(uint32_t))
+        cache_fetch(&sm.cache, e.ids[0])
         sm.entries += 1
         w.in_unit += 1
         if e.op == LOAD:

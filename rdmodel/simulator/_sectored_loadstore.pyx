@@ -205,5 +205,5 @@ cdef class SectoredLoadStore(Admission):
         while mshr_next_waiter(&sm.mshrs, item.id, &waiter):
             self._arrive(sm, waiter.who)
         mshr_release(&sm.mshrs, item.id)
-        sm.retry = True
+        self._retry_access(sm, l.set)
         return C_GO

@@ -250,5 +250,5 @@ cdef class SectoredNetwork(Network):
         if pending == 0:
             mshr_release(mshrs, l.mshr)
             l.mshr = NONE
-        s.retry = True
+        self._retry_after_fill(s, l.set)
         return C_GO
