@@ -102,8 +102,7 @@ def prediction_bytes(lines: int, *, sms: int, sets: int, warps: int, runs: int =
 def simulation_bytes(lines: int, *, sms: int, warps: int) -> int:
     """Bound the memory of `simulate` with `lines` distinct lines on each SM, and as many in the L2."""
     caches = (sms + 1) * (2 * _CACHE_LINE_BYTES * lines + _table_bytes(lines))
-    buffers = warps * 2 * (_MACHINE_INSTRUCTION_BYTES * DEFAULT_CHUNK_INSTRUCTIONS + 8 * DEFAULT_CHUNK_LINES)
-    return caches + sms * buffers + 4 * MB
+    return caches + sms * warps * 2 * (_MACHINE_INSTRUCTION_BYTES * 512 + 8 * 4096) + 4 * MB
 
 
 def summary_bytes(lines: int) -> int:
