@@ -263,6 +263,18 @@ cdef class Core:
         # A line that has a way is used again.
         recency_reuse(&self.recency[self.line[id].set], &self.line[0].in_set, id, sizeof(Line), self.protected)
 
+    cdef inline int _count_served(self, int64_t id, bint again, Warp* w, int64_t arrival) noexcept nogil:
+        # Count a transaction whose data arrive then, for definitions in which lines move when they are requested.
+        # `again`: its line had a way before.
+        if self._observe_and_remember(id) < 0:
+            return NO_MEMORY
+        if again:
+            self._use_again(id)
+        put_off(&w.latest, Arrival(arrival, self.order))
+        self.order += 1
+        self.transactions += 1
+        return SERVED
+
     # ---- lines
 
     cdef inline int _observe(self, int64_t id) noexcept nogil:

@@ -453,14 +453,7 @@ cdef class HardwareCore(Shared):
             if outcome != SERVED:
                 return outcome
             arrival = l.state.flight.due
-        if self._observe_and_remember(id) < 0:
-            return NO_MEMORY
-        if again:
-            self._use_again(id)
-        put_off(&w.latest, Arrival(arrival, self.order))
-        self.order += 1
-        self.transactions += 1
-        return SERVED
+        return self._count_served(id, again, w, arrival)
 
     cdef int _miss(self, int64_t id, Warp* w) noexcept nogil:
         cdef Line* l = &self.line[id]

@@ -21,7 +21,7 @@ from rdmodel.model._core cimport (
     SectorFlight,
     SectorMasks,
 )
-from rdmodel.model._warp cimport Arrival, Warp, put_off
+from rdmodel.model._warp cimport Warp
 from rdmodel.structures._calendar cimport calendar_put
 from rdmodel.structures._heap cimport Event
 from rdmodel.structures._lru cimport NONE
@@ -145,14 +145,7 @@ cdef inline int sectors_access(
         core.tag_misses += not there
     s.asked |= asked
     l.shadowed = held | asked
-    if core._observe_and_remember(id) < 0:
-        return NO_MEMORY
-    if again:
-        core._use_again(id)
-    put_off(&w.latest, Arrival(arrival, core.order))
-    core.order += 1
-    core.transactions += 1
-    return SERVED
+    return core._count_served(id, again, w, arrival)
 
 
 cdef inline void sectors_fill(Core core, int64_t at) noexcept nogil:
