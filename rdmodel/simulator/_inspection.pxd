@@ -1,4 +1,4 @@
-# `Inspection`: the invariants of the machine (docs/machine.md, `check=True`), and reports for errors.
+# `Inspection`: counters, the log, invariants of the machine (docs/machine.md, `check=True`), and reports for errors.
 from libc.stdint cimport int64_t
 
 from rdmodel.simulator._block_issue cimport BlockIssue
