@@ -16,7 +16,7 @@ from rdmodel.simulator._issue cimport (
 )
 from rdmodel.simulator._machine cimport (
     BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, KIND_MASK, MISS,
-    NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm,
+    NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm, fill_helps,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL
 from rdmodel.simulator._patterns cimport patterns_served
@@ -96,9 +96,11 @@ cdef class LoadStore(HintingNetwork):
         return C_GO
 
     cdef void _retry_access(self, Sm* sm, int64_t set) noexcept nogil:
-        """Let a stalled transaction try again, unless the fill of a line of this set cannot be what it lacks."""
-        cdef bint of_its_set = set == sm.tried or sm.cache.pool.lines > 0
-        sm.retry |= self.deciding or of_its_set or sm.reason == FAIL_MSHR or sm.reason == FAIL_MERGE
+        """Let a stalled transaction try again if the fill of a line of this set may help it.
+
+        Where sets share their data, it may whatever the set.
+        """
+        sm.retry |= self.deciding or sm.cache.pool.lines > 0 or fill_helps(sm.reason, sm.tried, set)
 
     cdef void _take_acknowledgement(self, Sm* sm, BlockSlot* block) noexcept nogil:
         sm.n.acknowledgements += 1

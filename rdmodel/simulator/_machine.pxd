@@ -50,6 +50,12 @@ cdef enum:
     FAILS = 4
 
 
+cdef inline bint fill_helps(int reason, int64_t tried, int64_t filled) noexcept nogil:
+    # Tell whether the fill of a line of set `filled` may be what a stalled access to set `tried` has waited for. A
+    # filled line frees an MSHR, and may be replaced; its replacement may need no place in the queue.
+    return filled == tried or reason == FAIL_MSHR or reason == FAIL_MERGE
+
+
 cdef struct Load:
     # A load instruction whose data are not complete.
     int64_t warp          # its slot

@@ -72,6 +72,8 @@ cdef class Network:
     cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil
     cdef int _take_answer(self, Slice* s, int64_t t, Item item) noexcept nogil
     cdef int _send(self, int64_t i, int64_t t) noexcept nogil
+    @cython.final
+    cdef Item _take_miss(self, Sm* sm) noexcept nogil
     cdef int64_t _count_sectors_sent(self, Sm* sm, Item item) noexcept nogil
     cdef int64_t _response_flits(self, int64_t sectors) noexcept nogil
     @cython.final

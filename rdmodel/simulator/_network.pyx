@@ -8,14 +8,14 @@ from libc.stdlib cimport calloc
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
     DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, Waiter, cache_drop, cache_expect, cache_fetch, cache_fetch_victim,
-    cache_give, cache_init, cache_intern, cache_open_or_close, cache_touch, cache_victim,
-    mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, mshrs_init, unit_of,
+    cache_give, cache_init, cache_intern, cache_open_or_close, cache_touch, cache_victim, mshr_available, mshr_merge,
+    mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, mshrs_init, unit_of,
 )
 from rdmodel.simulator._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
-    SECTORS_AT, SENDER_AT, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm, asked_by, who_asks,
+    SECTORS_AT, SENDER_AT, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm, asked_by, fill_helps, who_asks,
 )
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
@@ -122,8 +122,7 @@ cdef class Network:
             if s.occupancy >= self.l_queue:
                 sm.waiting = True
                 return C_MEMORY if ring_push(&s.waiting, Item(t, 0, 0, i)) < 0 else C_GO
-            item = ring_pop(&sm.misses)
-            sm.retry |= self.deciding or sm.reason == FAIL_QUEUE
+            item = self._take_miss(sm)
             if item.what & KIND_MASK == WRITE:
                 sm.n.write_messages += 1
                 flits = self.data_flits
@@ -141,6 +140,11 @@ cdef class Network:
                 return C_MEMORY
         return C_GO
 
+    cdef Item _take_miss(self, Sm* sm) noexcept nogil:
+        """Take the first message from the miss queue, which may have lacked a place for another one."""
+        sm.retry |= self.deciding or sm.reason == FAIL_QUEUE
+        return ring_pop(&sm.misses)
+
     cdef int64_t _count_sectors_sent(self, Sm* sm, Item item) noexcept nogil:
         """Count the sectors of a message that leaves an SM; return its flits."""
         cdef int64_t sectors = popcount(<uint32_t> (item.what >> SECTORS_AT))
@@ -157,8 +161,7 @@ cdef class Network:
         """Respond to every miss after the ideal memory's latency."""
         cdef Item item
         while sm.misses.size > 0:
-            item = ring_pop(&sm.misses)
-            sm.retry = True
+            item = self._take_miss(sm)
             if self.sized:
                 self._count_sectors_sent(sm, item)
             if item.what & KIND_MASK == WRITE:
@@ -234,12 +237,11 @@ cdef class Network:
         return C_GO
 
     cdef void _retry_after_fill(self, Slice* s, int64_t set) noexcept nogil:
-        """Let a stalled request try again, unless the fill of a line of this set cannot be what it lacks.
+        """Let a stalled request try again if the fill of a line of this set may help it.
 
-        A filled line may become a victim, and one that needs no place in the DRAM's queue. Where there are partitions,
-        another request may have come before the stalled one.
+        Where there are partitions, another request may have come before the stalled one.
         """
-        s.retry |= self.partitions > 1 or set == s.tried or s.reason == FAIL_MSHR or s.reason == FAIL_MERGE
+        s.retry |= self.partitions > 1 or fill_helps(s.reason, s.tried, set)
 
     cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil:
         cdef Sm* m = &self.sm[sm]
