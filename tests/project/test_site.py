@@ -46,7 +46,8 @@ def test_a_phone_shows_the_site_without_a_network(tmp_path):
 
 
 def build(site: Path) -> None:
-    # Every page would have the entries of all objects beside it, which takes as long as to read them.
+    # Every page would have the entries of all objects beside it, which takes as long as to read them. Typographic
+    # quotes break no link.
     options = ["-q", "-W", "--keep-going", "-b", "html", "-D", "toc_object_entries=0", "-D", "smartquotes=0"]
     argv = [sys.executable, "-m", "sphinx", *options, str(ROOT / "docs"), str(site)]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
