@@ -20,7 +20,8 @@ from rdmodel.errors import ConfigError
 from rdmodel.execution import memory_need
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
-from rdmodel.model.cores import is_sectored, store_rule
+from rdmodel.gpu.served_loads import bypasses_l1
+from rdmodel.model.cores import is_sectored, runs_fast, store_rule
 from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
@@ -100,10 +101,18 @@ class Budget:
         warps = compute_occupancy(trace.launch, gpu).blocks * trace.launch.block_warps
 
         sectors = gpu.l1.sectors if is_sectored(gpu, chosen) else 0
+        fast = runs_fast(gpu, chosen, warps, bypasses_l1(gpu.l1, trace))
+        fast_ways = gpu.l1.sets * gpu.l1.ways if fast else 0
 
         def need(lines: int) -> int:
             run = memory_need.prediction_bytes(
-                lines, sms=len(per_sm), sets=gpu.l1.sets, warps=warps, runs=seeds, sectors=sectors
+                lines,
+                sms=len(per_sm),
+                sets=gpu.l1.sets,
+                warps=warps,
+                runs=seeds,
+                sectors=sectors,
+                fast_ways=fast_ways,
             )
             return run + (memory_need.JSON_BYTES_PER_DISTANCE * lines if listed else 0)
 

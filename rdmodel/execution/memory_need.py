@@ -27,14 +27,17 @@ JSON_BYTES_PER_DISTANCE = 320
 _SLOT_BYTES = 16
 """Bytes of a slot of a hash table of lines."""
 
-_LINE_BYTES, _CACHE_LINE_BYTES = 96, 80
-"""Bytes per line of a modelled SM, and of a cache of the simulator."""
+_FAST_LINE_BYTES, _LINE_BYTES, _CACHE_LINE_BYTES = 28, 96, 80
+"""Bytes per line of an SM that `FastCore` models, of one that another core models, and of a cache of the simulator."""
 
 _MASK_BYTES, _SECTOR_BYTES = 24, 16
 """Bytes of the masks of a line that is fetched by sector, and of each of its sectors."""
 
 _INSTRUCTION_BYTES, _MACHINE_INSTRUCTION_BYTES = 17, 64
 """Bytes per buffered instruction of the model, and of the simulator."""
+
+_WAY_BYTES, _WAY_SECTOR_BYTES = 120, 17
+"""Bytes per way of an L1 that `FastCore` models, with its places in the row of accesses, and per sector of it."""
 
 _POSITION_BYTES = 9
 """Bytes per position of the stack that measures reuse distances."""
@@ -76,13 +79,15 @@ def _table_slots(n: int) -> int:
     return 1 << max(6, (n - 1).bit_length())
 
 
-def core_bytes(lines: int, sets: int, warps: int, sectors: int = 0) -> int:
+def core_bytes(lines: int, sets: int, warps: int, sectors: int = 0, *, fast_ways: int = 0) -> int:
     """Bound the memory of one modelled SM: `lines` in `sets` sets, `warps` resident warps, and exact distances.
 
-    Lines have `sectors` each; 0: they are fetched as a whole.
+    Lines have `sectors` each; 0: they are fetched as a whole. `fast_ways` are the ways of all sets if a `FastCore`
+    models the SM, which has ways and their sectors from the start; otherwise 0.
     """
-    line_bytes = _LINE_BYTES + (_MASK_BYTES + _SECTOR_BYTES * sectors if sectors else 0)
-    records = 2 * line_bytes * lines + _table_bytes(lines)
+    whole_bytes = _LINE_BYTES + (_MASK_BYTES + _SECTOR_BYTES * sectors if sectors else 0)
+    line_bytes = _FAST_LINE_BYTES if fast_ways else whole_bytes
+    records = 2 * line_bytes * lines + (_WAY_BYTES + _WAY_SECTOR_BYTES * sectors) * fast_ways + _table_bytes(lines)
     positions = _table_slots(2 * lines) if sets == 1 else 4 * lines
     stacks = 3 * _POSITION_BYTES * positions // 2 + _STACK_BYTES * sets
     transaction_bytes = 16 if sectors else 8
@@ -90,19 +95,22 @@ def core_bytes(lines: int, sets: int, warps: int, sectors: int = 0) -> int:
     return records + stacks + _DISTANCE_BYTES * lines + buffers
 
 
-def prediction_bytes(lines: int, *, sms: int, sets: int, warps: int, runs: int = 1, sectors: int = 0) -> int:
+def prediction_bytes(
+    lines: int, *, sms: int, sets: int, warps: int, runs: int = 1, sectors: int = 0, fast_ways: int = 0
+) -> int:
     """Bound the memory of `predict` with `lines` distinct lines on each of `sms` modelled SMs.
 
-    Lines have `sectors` each; 0: they are fetched as a whole. Each of `runs` seeds leaves a histogram.
+    `sectors` and `fast_ways` are those of `core_bytes`. Each of `runs` seeds leaves a histogram.
     """
     histograms = _HISTOGRAM_BYTES * (sms + runs) + _HISTOGRAM_WORK_BYTES
-    return sms * core_bytes(lines, sets, warps, sectors) + histograms * lines + 2 * MB
+    return sms * core_bytes(lines, sets, warps, sectors, fast_ways=fast_ways) + histograms * lines + 2 * MB
 
 
 def simulation_bytes(lines: int, *, sms: int, warps: int) -> int:
     """Bound the memory of `simulate` with `lines` distinct lines on each SM, and as many in the L2."""
     caches = (sms + 1) * (2 * _CACHE_LINE_BYTES * lines + _table_bytes(lines))
-    return caches + sms * warps * 2 * (_MACHINE_INSTRUCTION_BYTES * 512 + 8 * 4096) + 4 * MB
+    buffers = warps * 2 * (_MACHINE_INSTRUCTION_BYTES * DEFAULT_CHUNK_INSTRUCTIONS + 8 * DEFAULT_CHUNK_LINES)
+    return caches + sms * buffers + 4 * MB
 
 
 def summary_bytes(lines: int) -> int:

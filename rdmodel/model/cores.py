@@ -88,7 +88,7 @@ def core_maker(
     }
     if options.definition == "paper":
         return partial(PaperCore, before=options.effects == "before", clip=options.clip, **common)
-    if not bypasses and is_common(gpu, options, slots * block_warps):
+    if runs_fast(gpu, options, slots * block_warps, bypasses):
         return partial(
             FastCore,
             draws_warps=options.sched == "random",
@@ -115,13 +115,14 @@ def core_maker(
     )
 
 
-def is_common(gpu: GPU, options: Options, warps: int) -> bool:
-    """Return whether `FastCore` can run an SM of `warps` warps, if its L1 serves all loads."""
+def runs_fast(gpu: GPU, options: Options, warps: int, bypasses: bool) -> bool:
+    """Return whether `FastCore` runs an SM of `warps` warps; `bypasses` is that of `core_maker`."""
     l1 = gpu.l1
     assert options.lat_min is not None and options.hit_latency is not None
     usual = {name: getattr(options, name) == value for name, value in USUAL_OPTIONS.items()}
     return (
-        options.definition == "hardware"
+        not bypasses
+        and options.definition == "hardware"
         and all(usual.values())
         and options.sched in ("random", "fifo")
         and options.stores in ("free", "allocate", *STORES_IN_PLACE)

@@ -44,7 +44,7 @@ def run_fast(trace: Trace, gpu: GPU, **given: object) -> Prediction:
 
 
 def run_general(trace: Trace, gpu: GPU, **given: object) -> Prediction:
-    with patch.object(cores, "is_common", return_value=False):
+    with patch.object(cores, "runs_fast", return_value=False):
         return predict(trace, gpu, **given)
 
 
