@@ -26,6 +26,9 @@ PROBE_SHARE = 1 / 32
 MAX_WINDOW_SHARE = 0.5
 """Share of the whole work from which on windows of all SMs are not worth their error: everything is run instead."""
 
+PROBED_ROWS, PROBED_LINES = 2048, 16384
+"""Instructions of each warp of a probed block that are coalesced to count its lines, and room for these."""
+
 WHOLE_PROBE_RATIO = 4
 """Multiple of the allowed work up to which probed blocks are measured as a whole, if the first probe cut them.
 
@@ -220,7 +223,7 @@ def _probe(trace: Trace, gpu: GPU, places: Sequence[int], share: float, l2: bool
     """Measure some blocks, of which a share of the iterations is coalesced."""
     excerpt = Excerpt(trace, places, share)
     rule = StoreRule.LINES if l2 or gpu.l1.stores in STORES_IN_PLACE else StoreRule.KEEP
-    chunk = Chunk()
+    chunk = Chunk(PROBED_ROWS, PROBED_LINES)
     overhead = TRANSACTIONS_PER_OPENED_WARP * trace.launch.block_warps
     excerpt.announce(range(len(places)))
     parts = [excerpt.cut(place) for place in range(len(places))]

@@ -33,19 +33,21 @@ from rdmodel.simulator.counters import (
 from rdmodel.simulator.machine import make_machine
 from rdmodel.simulator.options import SimulationOptions, has_sector_masks, packet_bytes
 from rdmodel.trace import Trace
-from rdmodel.trace.coalescing import SECTOR, Chunk, StoreRule, WarpStream, open_block
+from rdmodel.trace.coalescing import (
+    DEFAULT_CHUNK_INSTRUCTIONS,
+    DEFAULT_CHUNK_LINES,
+    SECTOR,
+    Chunk,
+    StoreRule,
+    WarpStream,
+    open_block,
+)
 
 CYCLES_PER_PAUSE = 1 << 14
 """Eventful cycles between two checks for signals and reports of progress: a few milliseconds, at most a second."""
 
 CYCLES_PER_CHECK = 64
 """Eventful cycles between two checks of the invariants, with ``check=True``."""
-
-CHUNK_INSTRUCTIONS = 512
-"""Instructions of a warp that are coalesced at a time."""
-
-CHUNK_LINES = 4096
-"""Lines that these instructions may have."""
 
 RECORDED_ACCESSES = 1 << 14
 """Load transactions between two calls of an `Observer`."""
@@ -126,7 +128,7 @@ class MachineRun:
 
     def _read_streams(self) -> None:
         """Set up the chunks by way of which the machine reads its streams, and the record of accesses."""
-        request, room = self._request, (CHUNK_INSTRUCTIONS, CHUNK_LINES)
+        request, room = self._request, (DEFAULT_CHUNK_INSTRUCTIONS, DEFAULT_CHUNK_LINES)
         observed: Chunk | None = None
         if request.observe is not None:
             observed = Chunk(*room, details=True, masks=True, sector=SECTOR if request.sectors else None)

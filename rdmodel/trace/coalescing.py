@@ -28,10 +28,10 @@ SECTOR = 32
 WHOLE_WARP = 128
 """Bytes of the accesses that are coalesced together, where these are as many as possible."""
 
-DEFAULT_CHUNK_INSTRUCTIONS = 2048
-"""Default capacity of a `Chunk` in instructions."""
+DEFAULT_CHUNK_INSTRUCTIONS = 512
+"""Default capacity of a `Chunk` in instructions; buffers of all warps fit into the processor's caches."""
 
-DEFAULT_CHUNK_LINES = 16384
+DEFAULT_CHUNK_LINES = 4096
 """Default capacity of a `Chunk` in lines."""
 
 BYPASS = 4

@@ -39,9 +39,9 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
-    """Return a trace in which 8 blocks load 819200 lines once each."""
+    """Return a trace in which 8 blocks load 1126400 lines once each."""
     path = tmp_path_factory.mktemp("memory") / "wide"
-    rd.save(ProgramTrace(walk_launch(8, 4), {block: [walk(32, 800, 4, block)] for block in range(8)}), path)
+    rd.save(ProgramTrace(walk_launch(8, 4), {block: [walk(32, 1100, 4, block)] for block in range(8)}), path)
     return str(path)
 
 

@@ -343,7 +343,7 @@ def test_a_kernel_is_classified_as_its_rows_are(name):
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_lanes_of_a_transaction_are_those_that_coalescing_saw(name, monkeypatch):
     # Small chunks and a record of few rows, so that buffers are moved and filled often.
-    monkeypatch.setattr(machine_run, "CHUNK_INSTRUCTIONS", 3)
+    monkeypatch.setattr(machine_run, "DEFAULT_CHUNK_INSTRUCTIONS", 3)
     monkeypatch.setattr(machine_run, "RECORDED_ACCESSES", 5)
     trace = tracegen.kernel(name, **KERNELS[name])
     seen = defaultdict(list)
