@@ -30,7 +30,9 @@ def solve_queues(demands: Sequence[Demand], customers: float, alone: float) -> F
 
         X = N / (alone + the sum of the waits),
 
-    but at most 1 / D for every resource (Schweitzer's approximation of mean value analysis).
+    but at most 1 / D for every resource (Schweitzer's approximation of mean value analysis). A customer that needs less
+    time than these resources serve it uses several at once, and also waits for several at once: the sum of the waits
+    is multiplied by `alone` / the sum of c D. So another customer never makes an SM slower.
     """
     busiest = [
         max(stage, key=lambda demand: demand.cycles)
@@ -39,6 +41,8 @@ def solve_queues(demands: Sequence[Demand], customers: float, alone: float) -> F
     most = 1 / max(demand.cycles for demand in demands) if any(demand.cycles for demand in demands) else float("inf")
     high = min(most, customers / alone) if alone else most
     low = 0.0
+    served = sum(demand.copies * demand.cycles for demand in busiest)
+    overlap = alone / served if served > alone else 1.0
 
     def waiting(throughput: float) -> float:
         total = 0.0
@@ -46,7 +50,7 @@ def solve_queues(demands: Sequence[Demand], customers: float, alone: float) -> F
             sharing = max(1.0, customers / demand.copies)
             used = throughput * demand.cycles * (sharing - 1) / sharing
             total += demand.copies * demand.cycles * used / (1 - used)
-        return total
+        return overlap * total
 
     if high * (alone + waiting(high)) <= customers:
         return Flow(high, waiting(high))

@@ -33,12 +33,13 @@ def slow_throughput(demands, customers, alone):
     }
     most = 1 / max(demand.cycles for demand in demands)
     throughput = min(most, customers / alone)
+    overlap = min(1.0, alone / sum(demand.copies * demand.cycles for demand in stages.values()))
     for _ in range(20_000):
         wait = 0.0
         for demand in stages.values():
             n = max(1.0, customers / demand.copies)
             v = throughput * demand.cycles * (n - 1) / n
-            wait += demand.copies * demand.cycles * v / (1 - v)
+            wait += overlap * demand.copies * demand.cycles * v / (1 - v)
         throughput += 0.02 * (min(most, customers / (alone + wait)) - throughput)
     return throughput
 
@@ -60,6 +61,12 @@ def test_the_flow_is_the_fixed_point_of_the_formula_within_its_bounds(demands, c
     assert solve_queues(lighter, customers, alone).throughput * slack >= flow.throughput
     assert solve_queues(demands, customers, alone / 2).throughput * slack >= flow.throughput
     assert solve_queues(demands, customers + 1, alone).throughput * slack >= flow.throughput
+
+
+def test_a_customer_more_never_slows_customers_that_use_two_resources_at_once():
+    demands = [Demand("L1", "L1", 1.0), Demand("DRAM", "DRAM", 1.0)]
+    found = [solve_queues(demands, customers, 1.0).throughput for customers in (1, 2, 3, 50)]
+    assert found == [pytest.approx(1.0)] * 4
 
 
 def test_one_customer_never_waits_and_an_unused_machine_takes_no_time():
