@@ -63,11 +63,34 @@ cdef inline int64_t serve_group(const uint64_t* place, int64_t n, int64_t size, 
     return serve_clashing(place, n, size, each) if clash else 1
 
 
+cdef inline bint pairs_agree(const uint64_t* place, const int32_t* lane, int64_t n, int32_t apart) noexcept nogil:
+    # Return whether all lanes whose numbers differ in the bit `apart` (1 or 2) alone access the same place.
+    cdef int64_t i, j
+    for i in range(n):
+        j = i + 1
+        while j < n and lane[j] <= lane[i] | apart:
+            if lane[j] == lane[i] ^ apart and place[j] != place[i]:
+                return False
+            j += 1
+    return True
+
+
+cdef inline int64_t lanes_together(
+    const uint64_t* place, const int32_t* lane, int64_t n, int64_t size, bint each
+) noexcept nogil:
+    # Return the lanes that are served together: those of `group_of_lanes`, or twice as many where lanes agree in pairs,
+    # so that a register holds two results.
+    cdef int64_t width = group_of_lanes(size)
+    if width < 32 and not each and (pairs_agree(place, lane, n, 1) or pairs_agree(place, lane, n, 2)):
+        return 2 * width
+    return width
+
+
 cdef inline int64_t serve_warp(
     const uint64_t* place, const int32_t* lane, int64_t n, int64_t size, bint each, int64_t* groups
 ) noexcept nogil:
     # Return the wavefronts of `n` > 0 lanes of one warp, in ascending order, and add their groups to `groups`.
-    cdef int64_t width = group_of_lanes(size), first = 0, end = 0, total = 0, number
+    cdef int64_t width = lanes_together(place, lane, n, size, each), first = 0, end = 0, total = 0, number
     while end < n:
         number = lane[end] % 32 // width
         end += 1

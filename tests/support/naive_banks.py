@@ -8,6 +8,9 @@ from collections import defaultdict
 def naive_wavefronts(addresses: dict[int, int], size: int, atomic: bool) -> tuple[int, int]:
     """Return the wavefronts and the groups of one access: `addresses` maps active lanes to bytes."""
     width = 32 if size <= 4 else 16 if size <= 8 else 8
+    agree = [all(addresses.get(lane ^ bit, at) == at for lane, at in addresses.items()) for bit in (1, 2)]
+    if size > 4 and not atomic and any(agree):
+        width *= 2
     total = groups = 0
     for first in range(0, 32, width):
         banks = defaultdict(list)

@@ -13,6 +13,12 @@ from tests.support.naive_banks import naive_wavefronts
 PLACES = st.one_of(
     st.builds(lambda base, step: [base + lane * step for lane in range(32)], st.integers(0, 40), st.integers(0, 140)),
     st.builds(lambda base, by: [base + 4 * (lane ^ by) for lane in range(32)], st.integers(0, 40), st.integers(0, 31)),
+    st.builds(
+        lambda base, step, by: [base + step * (lane & ~by) for lane in range(32)],
+        st.integers(0, 40),
+        st.integers(0, 140),
+        st.sampled_from([1, 2, 3, 4, 15, 31]),
+    ),
     st.lists(st.integers(0, 600), min_size=32, max_size=32),
     st.lists(st.integers(0, 40).map(lambda word: 128 * word), min_size=32, max_size=32),
 )
@@ -33,3 +39,17 @@ def test_many_instructions_are_counted_in_one_call():
     addresses = np.array([4 * lanes, 128 * lanes, 256 * lanes, lanes])
     masks = np.array([0xFFFFFFFF] * 3 + [0], np.uint32)
     assert count_wavefronts(addresses, masks, [4, 4, 8, 4]).tolist() == [[1, 1], [32, 1], [32, 2], [0, 0]]
+
+
+def test_a_wide_load_that_lanes_share_in_pairs_takes_half_the_wavefronts():
+    lanes = np.arange(32)
+    all_lanes = np.array([0xFFFFFFFF], np.uint32)
+    for places, size, wavefronts in (
+        (0 * lanes, 16, 2),
+        (0 * lanes, 8, 1),
+        (16 * (lanes // 2), 16, 2),
+        (16 * (lanes & ~2), 16, 4),  # two distant pairs per quarter: half a warp uses each bank twice
+        (8 * (lanes // 2), 8, 1),
+        (16 * (lanes % 16), 16, 4),  # the halves agree, but neighbours do not
+    ):
+        assert count_wavefronts(places[None], all_lanes, size)[0, 0] == wavefronts
