@@ -7,6 +7,7 @@ through a pointer compares the pointer with the addresses of all functions that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from tracegen.ptx.isa._code import COMPARISONS
@@ -14,6 +15,7 @@ from tracegen.ptx.lowering.calls import MOST_POINTED, CallGraph, call_parts
 from tracegen.ptx.lowering.opcodes import OPCODE_RULES
 from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, Constant, LoweredKernel, Step, type_bytes
 from tracegen.ptx.lowering.translation import FunctionScope, Translation
+from tracegen.ptx.lowering.vectors import merge_accesses
 from tracegen.ptx.syntax.ast import Function, Instruction, Module, Name, Variable
 
 _IGNORED_CALLS = ("vprintf",)
@@ -128,6 +130,16 @@ class _Lowering:
             places[variable.name] = start + offset
         return start + size
 
+    def _shared_alignments(self, scope: FunctionScope) -> dict[str, int]:
+        """Return the bytes to which the variables in shared memory are aligned; dynamic memory as declared."""
+        found = {}
+        for variable in (*self._module.variables.values(), *scope.function.variables):
+            place = scope.places.get(variable.name)
+            if variable.space == "shared" and place is not None:
+                known = (variable.alignment or 1) if variable.count == 0 else _SHARED_ALIGNMENT
+                found[variable.name] = math.gcd(place, known)
+        return found
+
     def _frame_parameters(self, function: Function) -> tuple[Variable, ...]:
         return () if function is self._kernel else (*function.parameters, *function.results)
 
@@ -146,12 +158,15 @@ class _Lowering:
         for label, index in function.labels.items():
             stops.setdefault(index, []).append(label)
         body = function.body or ()
+        merged = merge_accesses(function, self._shared_alignments(scope))
         self._labels[function.name, ""] = len(self._steps)
         for index, instruction in enumerate(body):
             self._set_labels(function, stops.get(index, ()))
             if index in function.rolled:
                 self._rolled.add(len(self._steps))
-            self._lower_instruction(function, instruction)
+            found = merged.get(index, instruction)
+            if found is not None:
+                self._lower_instruction(function, found)
             self._pc += 1
         self._set_labels(function, stops.get(len(body), ()))
         self._lower_instruction(function, Instruction("ret", (), (), line=body[-1].line if body else function.line))

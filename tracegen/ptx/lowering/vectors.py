@@ -1,0 +1,219 @@
+"""Merge neighbouring accesses to shared memory into vectors, as the assembler does.
+
+`ptxas` 13.5, for compute capability 7.5 to 12.0, merges words of an aligned unit of 16 or 8 bytes whose alignment it
+can prove (`tracegen.ptx.lowering.alignment`): three or four loads of a unit become one load of 16 bytes, and two of its
+half one of 8. Stores are merged where they fill a unit or its half. The accesses must lie in one basic block, without
+predicates, and without a barrier or an access that may conflict with them in between. Accesses to global memory stay
+apart, since nothing is known of the pointers in the parameters. `python -m validation.vectors` records what the
+assembler does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rdmodel.common.late_dataclass import dataclass
+from tracegen.ptx.lowering.alignment import MOST, Alignments, registers_in, written
+from tracegen.ptx.syntax.ast import Address, Function, Instruction, Name, Operand, Register, Vector
+
+_WORDS = {"b32": 4, "u32": 4, "s32": 4, "f32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8}
+"""Bytes of the words that are merged, by type."""
+
+_VECTORS = {"v2": 2, "v4": 4}
+
+_ELSEWHERE = frozenset({"global", "local", "param", "const"})
+"""Spaces of accesses that cannot conflict with those to shared memory."""
+
+_MEMORY = frozenset({"ld", "st", "atom", "red"})
+"""Opcodes that accesses are not moved across, unless they access another space, or are merged themselves."""
+
+_ENDS = frozenset(
+    {
+        "bra", "brx", "call", "ret", "exit", "trap", "brkpt", "bar", "barrier", "mbarrier", "membar", "fence", "cp",
+        "ldmatrix", "stmatrix", "wmma", "wgmma", "tcgen05", "multimem",
+    }
+)  # fmt: skip
+"""Opcodes that accesses are not moved across."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """A load or store of words in shared memory: its index, and for each word its place and its operand."""
+
+    index: int
+    instruction: Instruction
+    type: str
+    where: Address
+    items: tuple[Operand | None, ...]
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """The accesses that can be merged have this in common."""
+        one, is_signed = self.instruction, self.type[0] == "s" and self.instruction.opcode == "ld"
+        return one.opcode, self.where.base, _WORDS[self.type], is_signed
+
+    @property
+    def places(self) -> range:
+        """The offsets of its words."""
+        size = _WORDS[self.type]
+        return range(self.where.offset, self.where.offset + size * len(self.items), size)
+
+
+def merge_accesses(function: Function, shared: Mapping[str, int]) -> dict[int, Instruction | None]:
+    """Return the accesses of a function to shared memory that become vectors, by their indices in the body.
+
+    Each has the vector in its place, or None where it is part of another one. `shared` maps the variables in shared
+    memory to the bytes to which they are aligned.
+    """
+    body = function.body or ()
+    accesses = [_read_access(index, instruction) for index, instruction in enumerate(body)]
+    if sum(access is not None for access in accesses) < 2:
+        return {}
+    alignments = Alignments(function, shared)
+    merged: dict[int, Instruction | None] = {}
+    for group in _Groups(body, accesses, frozenset(function.labels.values())):
+        for unit, parts in _units(group, alignments.of(group[0].where.base)):
+            place = parts[0].index if parts[0].instruction.opcode == "ld" else parts[-1].index
+            merged.update(dict.fromkeys((part.index for part in parts), None))
+            merged[place] = _vector(unit, parts)
+    return merged
+
+
+def _read_access(index: int, instruction: Instruction) -> _Access | None:
+    """Return the access of an instruction, if it may be merged: no volatile one, of words in shared memory."""
+    modifiers = instruction.modifiers
+    if instruction.opcode not in ("ld", "st") or instruction.guard is not None:
+        return None
+    if len(modifiers) < 2 or len(instruction.operands) != 2:
+        return None
+    space, *vector, type = modifiers
+    length = _VECTORS.get(vector[0], 0) if len(vector) == 1 else 1 - len(vector)
+    where, value = instruction.operands if instruction.opcode == "st" else reversed(instruction.operands)
+    if space.split("::")[0] != "shared" or space.endswith("cluster") or type not in _WORDS or length < 1:
+        return None
+    if not isinstance(where, Address) or not isinstance(where.base, Register | Name):
+        return None
+    items = value.items if isinstance(value, Vector) else (value,)
+    if len(items) != length or length * _WORDS[type] >= MOST or any(item is None for item in items):
+        return None
+    if {*written(instruction)} & {register.name for register in registers_in(where)}:
+        return None  # a load that changes its own address
+    return _Access(index, instruction, type, where, items)
+
+
+# ---- accesses between which nothing stands in the way
+
+
+class _Groups:
+    """The accesses of one kind that can be moved together: loads to the first one, stores to the last one."""
+
+    def __init__(self, body: Sequence[Instruction], accesses: Sequence[_Access | None], labels: frozenset[int]) -> None:
+        self._body = body
+        self._accesses = accesses
+        self._labels = labels
+
+    def __iter__(self) -> Iterator[list[_Access]]:
+        """Yield the groups, each in the order of the program."""
+        groups: dict[tuple[object, ...], list[_Access]] = {}
+        mentioned: dict[str, int] = {}  # the last instruction with each register
+        for index, (instruction, access) in enumerate(zip(self._body, self._accesses, strict=True)):
+            if index in self._labels:
+                yield from groups.values()
+                groups = {}
+            for key in [key for key, group in groups.items() if _separates(instruction, access, group)]:
+                yield groups.pop(key)
+            if access is not None:
+                group = groups.get(access.kind, [])
+                if group and instruction.opcode == "ld" and not _is_new(access, group, mentioned):
+                    yield groups.pop(access.kind)
+                groups.setdefault(access.kind, []).append(access)
+            mentioned.update(dict.fromkeys(_registers_of(instruction), index))
+        yield from groups.values()
+
+
+def _registers_of(instruction: Instruction) -> Iterator[str]:
+    for operand in (*instruction.operands, instruction.guard):
+        yield from (register.name for register in registers_in(operand))
+
+
+def _is_new(access: _Access, group: Sequence[_Access], mentioned: Mapping[str, int]) -> bool:
+    """Return whether a load can move to the first one of a group: nothing between them has its destinations."""
+    targets = written(access.instruction)
+    return all(mentioned.get(name, -1) < group[0].index for name in targets)
+
+
+def _separates(instruction: Instruction, access: _Access | None, group: Sequence[_Access]) -> bool:
+    """Return whether the accesses of a group cannot be merged with any behind an instruction."""
+    first = group[0].instruction
+    if access is None:
+        elsewhere = bool(_ELSEWHERE & set(instruction.modifiers))
+        conflicts = instruction.opcode in _ENDS or (instruction.opcode in _MEMORY and not elsewhere)
+    elif first.opcode == "ld":
+        conflicts = instruction.opcode == "st"
+    else:
+        conflicts = not _is_apart(access, group)
+    if conflicts:
+        return True
+    fixed = {register.name for register in registers_in(group[0].where)}
+    if first.opcode == "st":
+        fixed |= {r.name for each in group for item in each.items for r in registers_in(item)}
+    return bool(fixed & set(written(instruction)))
+
+
+def _is_apart(access: _Access, group: Sequence[_Access]) -> bool:
+    """Return whether an access is known to be to other words than those of a group: the base is the same."""
+    if access.where.base != group[0].where.base or _WORDS[access.type] != _WORDS[group[0].type]:
+        return False
+    return not any(place in each.places for each in group for place in access.places)
+
+
+# ---- units
+
+
+def _units(group: Sequence[_Access], alignment: int) -> Iterator[tuple[list[Operand | None], list[_Access]]]:
+    """Yield the words of each access that the members of a group become, and these members.
+
+    Of several accesses to one word, the first counts.
+    """
+    size = _WORDS[group[0].type]
+    is_load = group[0].instruction.opcode == "ld"
+    for unit in (MOST, MOST // 2):
+        if unit > alignment or unit <= size:
+            continue
+        parts: dict[int, list[_Access]] = {}
+        for access in group:
+            if access.places[0] // unit == access.places[-1] // unit:
+                parts.setdefault(access.places[0] // unit, []).append(access)
+        taken: set[int] = set()
+        for number, members in parts.items():
+            words: dict[int, Operand | None] = {}
+            used = []
+            for access in members:
+                places = [place % unit // size for place in access.places]
+                if not any(place in words for place in places):
+                    words.update(zip(places, access.items, strict=True))
+                    used.append(access)
+            count = unit // size
+            enough = count - 1 if is_load and count > 2 else count
+            if len(used) > 1 and len(words) >= enough:
+                taken |= {access.index for access in used}
+                yield [words.get(place) for place in range(count)], _in_place(used, number * unit)
+        group = [access for access in group if access.index not in taken]
+
+
+def _in_place(used: Sequence[_Access], offset: int) -> list[_Access]:
+    """Return accesses with the offset of their unit, in the order of the program."""
+    ordered = sorted(used, key=lambda access: access.index)
+    return [_Access(a.index, a.instruction, a.type, Address(a.where.base, offset), a.items) for a in ordered]
+
+
+def _vector(words: Sequence[Operand | None], parts: Sequence[_Access]) -> Instruction:
+    """Return the vector access of some words, in the place of its first load or its last store."""
+    model = parts[0] if parts[0].instruction.opcode == "ld" else parts[-1]
+    one = model.instruction
+    value = Vector(tuple(words))
+    operands: tuple[Operand, ...] = (value, model.where) if one.opcode == "ld" else (model.where, value)
+    types = {part.type for part in parts}
+    type = types.pop() if len(types) == 1 else f"b{8 * _WORDS[model.type]}"
+    modifiers = (one.modifiers[0], f"v{len(words)}", type)
+    return Instruction(one.opcode, modifiers, operands, line=one.line, source=one.source)

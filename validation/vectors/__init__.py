@@ -1,0 +1,1 @@
+"""The vectors that the assembler makes of neighbouring accesses to shared memory, by compute capability."""

@@ -1,0 +1,159 @@
+"""``python -m validation.vectors``: assemble neighbouring accesses to shared memory, and record the vectors.
+
+Needs ``ptxas`` and ``nvdisasm`` of CUDA 13 in the folder ``bin`` of ``--cuda``, or on the path. A test compares the
+record with `tracegen.ptx.lowering.vectors`, which merges accesses as the assembler does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from validation.common import records
+
+RECORD = Path(__file__).parent / "recorded.csv"
+
+CAPABILITIES = ("75", "80", "86", "89", "90", "100", "120")
+
+_UNITS = "shl.b32 %r5, %r2, 4; add.s32 %r6, %r3, %r5;"
+"""Let %r6 be the address of a unit of 16 bytes for each thread."""
+
+
+def _loads(*offsets: int, base: str = "%r6", first: int = 1, type: str = "f32") -> str:
+    return " ".join(f"ld.shared.{type} %f{first + at}, [{base}+{offset}];" for at, offset in enumerate(offsets))
+
+
+def _stores(*offsets: int) -> str:
+    return " ".join(f"st.shared.f32 [%r6+{offset}], %f{1 + at};" for at, offset in enumerate(offsets))
+
+
+CASES = {
+    "four words of a unit": _UNITS + _loads(0, 4, 8, 12),
+    "four words, the last one first": _UNITS + _loads(12, 8, 4, 0),
+    "three words of a unit": _UNITS + _loads(0, 4, 8),
+    "four words across units": _UNITS + _loads(4, 8, 12, 16),
+    "eight words": _UNITS + _loads(0, 4, 8, 12, 16, 20, 24, 28),
+    "the first half of a unit": _UNITS + _loads(0, 4),
+    "the second half of a unit": _UNITS + _loads(8, 12),
+    "the two words in the middle": _UNITS + _loads(4, 8),
+    "the first and the last word": _UNITS + _loads(0, 12),
+    "a pair and two words": f"{_UNITS} ld.shared.v2.f32 {{%f1, %f2}}, [%r6]; {_loads(8, 12, first=3)}",
+    "words of two types": f"{_UNITS} {_loads(0)} ld.shared.u32 %r9, [%r6+4]; cvt.rn.f32.u32 %f2, %r9;",
+    "rows of two words": f"shl.b32 %r5, %r2, 3; add.s32 %r6, %r3, %r5; {_loads(0, 4, 8, 12)}",
+    "rows of five words": f"mad.lo.s32 %r6, %r2, 20, %r3; {_loads(0, 4, 8, 12)}",
+    "a row that an argument chooses": (
+        f"mul.lo.s32 %r7, %r2, %r1; shl.b32 %r5, %r7, 4; add.s32 %r6, %r3, %r5; {_loads(0, 4, 8, 12)}"
+    ),
+    "an array behind one of five words": f"shl.b32 %r5, %r2, 4; add.s32 %r6, %r10, %r5; {_loads(0, 4, 8, 12)}",
+    "a masked address": f"and.b32 %r5, %r1, 4080; add.s32 %r6, %r3, %r5; {_loads(0, 4, 8, 12)}",
+    "one of two addresses": (
+        f"shl.b32 %r5, %r2, 4; shl.b32 %r7, %r2, 5; selp.b32 %r5, %r5, %r7, %p1; add.s32 %r6, %r3, %r5; {_loads(0, 4)}"
+    ),
+    "a fixed address": _loads(0, 4, 8, 12, base="s"),
+    "under one condition": f"{_UNITS} @%p1 ld.shared.f32 %f1, [%r6]; @%p1 ld.shared.f32 %f2, [%r6+4];",
+    "a barrier between": f"{_UNITS} {_loads(0)} bar.sync 0; {_loads(4, first=2)}",
+    "a store to another array between": f"{_UNITS} {_loads(0)} st.shared.f32 [%r4], %f8; {_loads(4, first=2)}",
+    "a store to global memory between": f"{_UNITS} {_loads(0)} st.global.f32 [%q1+4096], %f8; {_loads(4, first=2)}",
+    "volatile words": _UNITS + _loads(0, 4, 8, 12).replace("ld.", "ld.volatile."),
+    "four stores to a unit": _UNITS + _stores(0, 4, 8, 12),
+    "three stores to a unit": _UNITS + _stores(0, 4, 8),
+    "stores of constants": f"{_UNITS} st.shared.u32 [%r6], 7; st.shared.f32 [%r6+4], %f1;",
+    "a load of another array between stores": (
+        f"{_UNITS} {_stores(0)} ld.shared.f32 %f7, [%r4]; st.shared.f32 [%r6+4], %f2;"
+    ),
+}
+"""Accesses by what is special about them. %r2 is the thread, %r1 an argument; %r3, %r4 and %r10 are arrays."""
+
+_ACCESS = re.compile(r"\b(LDS|STS)((?:\.[A-Z0-9]+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The machine instructions that access shared memory in a case, on a compute capability such as "86"."""
+
+    case: str
+    capability: str
+    instructions: str
+
+
+def recorded() -> list[Assembled]:
+    """Return the committed record."""
+    return records.from_csv(Assembled, RECORD.read_text())
+
+
+def source(case: str, capability: str = "80") -> str:
+    """Return the kernel of a case; it stores the sum of all that it has loaded, and loads what it stores."""
+    sums = " ".join(f"add.f32 %f1, %f1, %f{at};" for at in range(2, 9))
+    loads = " ".join(f"ld.global.f32 %f{at}, [%q1+{4 * at}];" for at in range(1, 9))
+    return f""".version 8.7
+.target sm_{capability}
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u32 n) {{
+.reg .b64 %q<6>; .reg .b32 %r<40>; .reg .f32 %f<20>; .reg .pred %p<4>;
+.shared .align 4 .b8 s[4096]; .shared .align 4 .b8 z[20]; .shared .align 4 .b8 t[4096];
+ld.param.u32 %r1, [n]; ld.param.u64 %q1, [out]; mov.u32 %r2, %tid.x; mov.u32 %r3, s; mov.u32 %r4, z; mov.u32 %r10, t;
+cvta.to.global.u64 %q1, %q1; setp.lt.u32 %p1, %r2, %r1;
+{loads}
+{CASES[case]}
+{sums}
+mul.wide.u32 %q2, %r2, 4; add.u64 %q1, %q1, %q2; st.global.f32 [%q1], %f1; ret; }}"""
+
+
+def assemble(case: str, capability: str, tools: Path | None) -> Assembled:
+    """Return the accesses of a case to shared memory, as machine instructions."""
+    with tempfile.TemporaryDirectory() as folder:
+        ptx, binary = Path(folder, "k.ptx"), Path(folder, "k.cubin")
+        ptx.write_text(source(case, capability))
+        subprocess.run([_tool("ptxas", tools), "-arch", f"sm_{capability}", "-o", binary, ptx], check=True)
+        text = subprocess.run(
+            [_tool("nvdisasm", tools), "-c", binary], capture_output=True, text=True, check=True
+        ).stdout
+    return Assembled(case, capability, " ".join(sorted(_name(*found) for found in _ACCESS.findall(text))))
+
+
+def _name(opcode: str, modifiers: str) -> str:
+    """Return an opcode with the bits of its access, if they are more than 32."""
+    return opcode + "".join(f".{bits}" for bits in ("64", "128") if f".{bits}" in modifiers)
+
+
+def _tool(name: str, tools: Path | None) -> str:
+    return name if tools is None else str(tools / "bin" / name)
+
+
+def table(rows: list[Assembled]) -> str:
+    """Return the accesses of each case, on each compute capability or on all."""
+    lines = []
+    for case in CASES:
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            if row.case == case:
+                found.setdefault(row.instructions, []).append(f"sm_{row.capability}")
+        for names, capabilities in found.items():
+            where = "" if len(found) == 1 else f" ({', '.join(capabilities)})"
+            lines.append(f"{case:40}{names}{where}\n")
+    return "".join(lines)
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m validation.vectors", description=__doc__)
+    parser.add_argument("--cuda", type=Path, metavar="DIR", help="folder of the CUDA toolkit")
+    parser.add_argument("--recorded", action="store_true", help="print the committed record")
+    parser.add_argument("--record", action="store_true", help="renew the committed record")
+    options = parser.parse_args()
+    if options.recorded:
+        rows = recorded()
+    else:
+        rows = [assemble(case, each, options.cuda) for case in CASES for each in CAPABILITIES]
+    if options.record:
+        RECORD.write_text(records.to_csv(Assembled, rows))
+    sys.stdout.write(table(rows))
+
+
+if __name__ == "__main__":
+    main()
