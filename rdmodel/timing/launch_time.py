@@ -15,6 +15,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.estimation.estimate import estimate
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.machine_options import complete_options
@@ -22,6 +23,7 @@ from rdmodel.timing.demands import compute_demands
 from rdmodel.timing.latency import Phase, busy_cycles, follow_warps, loads_by_space, mean_gap, mean_latencies
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.timing.passes import count_passes
+from rdmodel.timing.spills import phases_of_spills, with_spills
 from rdmodel.timing.traffic import LaunchTraffic, traffic_of
 from rdmodel.timing.values import LATENCY, TimeEstimate
 from rdmodel.timing.waves import Block, time_of_grid
@@ -119,13 +121,15 @@ def samples_caches(trace: Trace) -> bool:
 class CountedBlocks:
     """Some blocks of a launch: the number of each, the number of blocks that it stands for (`weights`), its work.
 
-    `passes` are the passes of each over the banks of the L1 (`rdmodel.timing.passes`).
+    `passes` are the passes of each over the banks of the L1 (`rdmodel.timing.passes`). `spills` are the loads and the
+    stores of spilled registers (`Trace.spills`), which works and passes include.
     """
 
     blocks: Sequence[int]
     weights: Sequence[float]
     works: Sequence[Work]
     passes: Sequence[float]
+    spills: Sequence[tuple[float, float]]
 
     def mean(self, values: Sequence[float]) -> float:
         """Return the mean of a number of each block over the blocks of the launch."""
@@ -149,13 +153,15 @@ class CountedBlocks:
 
 def count_sampled_blocks(trace: Trace, gpu: GPU, sample: int = TIMED_BLOCKS) -> CountedBlocks:
     """Return the work of about `sample` blocks (`choose_blocks`)."""
-    l1 = gpu.l1
+    l1, capability = gpu.l1, compute_capability(gpu)
     chosen = choose_blocks(trace, sample)
-    works, passes = [], []
+    works, passes, spills = [], [], []
     for block in chosen:  # one after the other, since a trace may keep its last block
-        works.append(work_of_block(trace, block, line=l1.line, sector=l1.sector_bytes, request_bytes=l1.request_bytes))
-        passes.append(count_passes(trace, block))
-    return CountedBlocks(list(chosen), list(chosen.values()), works, passes)
+        work = work_of_block(trace, block, line=l1.line, sector=l1.sector_bytes, request_bytes=l1.request_bytes)
+        spills.append(trace.spills(block, capability))
+        works.append(with_spills(work, spills[-1], l1.sector_bytes))
+        passes.append(count_passes(trace, block) + sum(spills[-1]))
+    return CountedBlocks(list(chosen), list(chosen.values()), works, passes, spills)
 
 
 def choose_blocks(trace: Trace, sample: int) -> dict[int, float]:
@@ -267,11 +273,14 @@ def _phases(
     weights: list[float] = []
     chains = [trace.chains(block, latencies) for block in counted.blocks]
     alone = follow_warps(trace, [block for block, own in zip(counted.blocks, chains, strict=True) if own is None], gaps)
-    for own, weight in zip(chains, counted.weights, strict=True):
+    warps, latency = trace.launch.block_warps, latencies["load_local"]
+    for own, weight, spills in zip(chains, counted.weights, counted.spills, strict=True):
         if own is None:
             followed = next(alone)
         else:
             followed = [[_phase(*chain, busy_cycles(chain[1], gpu, rates)) for chain in own]]
+        waits = phases_of_spills(spills, warps, latency)
+        followed = [[*phases, *waits] for phases in followed]
         found += followed
         weights += [weight / len(followed)] * len(followed)
     if any(phase.gaps or phase.accesses for phases in found for phase in phases):

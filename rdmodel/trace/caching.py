@@ -70,6 +70,10 @@ class CachedTrace(DerivedTrace):
         """Return the registers of a thread."""
         return self.original.register_use(capability)
 
+    def spills(self, block: int, capability: tuple[int, int] | None = None) -> tuple[float, float]:
+        """Return the loads and the stores of spilled registers."""
+        return self.original.spills(block, capability)
+
     def block(self, block: int) -> Block:
         """Return one block; raises `TraceError` if the trace does not hold it."""
         content = self._cached.get(block)

@@ -173,6 +173,13 @@ class Trace:
         Nothing depends on it but time: a trace may make several of them at once.
         """
 
+    def spills(self, block: int, capability: tuple[int, int] | None = None) -> tuple[float, float]:
+        """Return the loads and the stores of spilled registers by the warps of a block; they are not in the trace.
+
+        `capability` is that of `register_use`. Both are 0 where nothing is known.
+        """
+        return 0.0, 0.0
+
     def block(self, block: int) -> Columns | Program:
         """Return the instructions of one block: `Columns` with its warps, or a `Program`.
 

@@ -113,7 +113,10 @@ def traffic(blocks=4096, dram=8e3):
 
 def timed(gpu=A100, blocks=4096, cycles=500.0, dram=8e3, **changes):
     return time_from_counts(
-        Nothing(blocks, cycles), gpu, traffic(blocks, dram), CountedBlocks([0], [1.0], [work(**changes)], [80.0])
+        Nothing(blocks, cycles),
+        gpu,
+        traffic(blocks, dram),
+        CountedBlocks([0], [1.0], [work(**changes)], [80.0], [(0.0, 0.0)]),
     )
 
 

@@ -53,6 +53,7 @@ from tracegen.ptx.lowering.slicing import PARAMETER, changes_data, depends_on_da
 from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.registers.counting import count_registers
+from tracegen.ptx.registers.spilling import count_spills
 from tracegen.ptx.syntax.ast import Module
 from tracegen.simt.kernel_trace import shape
 from tracegen.unrolling import DEFAULT_UNROLL
@@ -372,6 +373,11 @@ class EmulatedLaunch:
     def register_use(self, capability: tuple[int, int] | None) -> RegisterUse:
         """Return the registers of a thread: from an assembler for this compute capability, or else estimated."""
         return count_registers(self._machine.module, self._program.name, capability)
+
+    def last_spills(self, use: RegisterUse) -> tuple[float, float]:
+        """Return the loads and stores of spilled registers in the block that was executed last."""
+        origins = [step.origin if "COUNTED" in step.flags else None for step in self._program.steps]
+        return count_spills(self._machine.module, self._program.name, use, origins, self._last_counts[:, 0])
 
     @cached_property
     def _pieces(self) -> list[Piece]:

@@ -70,6 +70,15 @@ class EmulatedTrace(Trace):
         given = super().register_use(capability)
         return self.launched.register_use(capability) if given is None else given
 
+    def spills(self, block: int, capability: tuple[int, int] | None = None) -> tuple[float, float]:
+        """Return the loads and stores of spilled registers by the warps of a block."""
+        use = self.launched.register_use(capability)
+        if self.launch.registers not in (0, use.registers):
+            return 0.0, 0.0  # other code, of which nothing is known
+        with self.launched.lock:
+            self.block(block)
+            return self.launched.last_spills(use)
+
     def chains(self, block: int, latencies: Mapping[str, float]) -> list[tuple[float, Mapping[str, float], float]]:
         """Return the straight pieces of the kernel, as an average warp of one block executes them."""
         with self.launched.lock:

@@ -47,19 +47,34 @@ def estimate_registers(module: Module, kernel: str) -> int:
     return max(_LEAST, min(live, most))
 
 
+def crowded_instructions(module: Module, kernel: str, registers: int) -> list[Instruction]:
+    """Return the instructions of a kernel at which at least so many registers are live, or else at which most are."""
+    live = _live_at(module, kernel, frozenset())
+    least = min(registers, max(live, default=0))
+    body = module.functions[kernel].body or ()
+    return [instruction for instruction, count in zip(body, live, strict=True) if count >= least]
+
+
 def _most_live(module: Module, name: str, callers: frozenset[str]) -> int:
+    return max(_live_at(module, name, callers), default=0)
+
+
+def _live_at(module: Module, name: str, callers: frozenset[str]) -> list[int]:
+    """Return the registers that are live at each instruction of a function, those of functions that it calls included.
+
+    Empty for a function without a body, and for one that is among its `callers`.
+    """
     function = module.functions.get(name)
     if function is None or not function.body or name in callers:
-        return 0
+        return []
     numbers = {register: at for at, register in enumerate(function.registers)}
     flows = [_flow(function, at, instruction, numbers) for at, instruction in enumerate(function.body)]
     weights = _weights(function, numbers, _launch_constants(function.body) if function.entry else set())
-    live = _live_after(flows)
-    most = 0
-    for flow, after in zip(flows, live, strict=True):
+    found = []
+    for flow, after in zip(flows, _live_after(flows), strict=True):
         inner = _most_live(module, flow.callee, callers | {name}) if flow.callee else 0
-        most = max(most, _weigh(after | flow.writes, weights) + inner)
-    return most
+        found.append(_weigh(after | flow.writes, weights) + inner)
+    return found
 
 
 def _live_after(flows: Sequence[_Flow]) -> list[int]:
