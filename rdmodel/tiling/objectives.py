@@ -194,6 +194,7 @@ def _time_value(prediction: Prediction, gpu: GPU, trace: Trace) -> Value:
         moved = replace(
             traffic,
             missing_share=min(1.0, traffic.missing_share * max(0.0, misses)),
+            fetching_share=min(1.0, traffic.fetching_share * max(0.0, misses)),
             l2_read_bytes=traffic.l2_read_bytes * max(0.0, l2),
             l2_write_bytes=traffic.l2_write_bytes * max(0.0, l2),
             dram_bytes=traffic.dram_bytes * max(0.0, dram),

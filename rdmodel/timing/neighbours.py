@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
-from rdmodel.timing.traffic import LaunchTraffic, missing_share
+from rdmodel.timing.traffic import LaunchTraffic, fetching_share, missing_share
 from rdmodel.trace import Columns, Op, Space, Trace, Work
 from rdmodel.trace.splitting import split_block
 
@@ -50,6 +50,7 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
     dram_read = min(read, max(float(np.mean(fresh)) * launch.blocks, _least_read(footprints)))
     return LaunchTraffic(
         missing_share=missing_share(prediction),
+        fetching_share=fetching_share(prediction),
         l2_read_bytes=read,
         l2_write_bytes=stored,
         dram_read_share=dram_read / read if read else 0.0,

@@ -15,6 +15,8 @@ class LaunchTraffic:
     ----------
     missing_share
         Share of the loads of warps that wait for the L2: at least one of their sectors is not in the L1.
+    fetching_share
+        Share of the loads of warps that fetch data from the L2: without those whose data are in flight already.
     l2_read_bytes, l2_write_bytes
         Bytes that all SMs together read from the L2, and write to it.
     dram_read_share
@@ -25,6 +27,7 @@ class LaunchTraffic:
     """
 
     missing_share: float
+    fetching_share: float
     l2_read_bytes: float
     l2_write_bytes: float
     dram_read_share: float
@@ -43,6 +46,7 @@ def traffic_of(prediction: Prediction) -> LaunchTraffic:
         raise ConfigError("prediction: has no L2, whose traffic a time needs; predict with l2=True")
     return LaunchTraffic(
         missing_share=missing_share(prediction),
+        fetching_share=fetching_share(prediction),
         l2_read_bytes=l2.reads * l2.sector,
         l2_write_bytes=l2.writes * l2.sector,
         dram_read_share=l2.miss_rate,
@@ -52,9 +56,19 @@ def traffic_of(prediction: Prediction) -> LaunchTraffic:
 
 def missing_share(prediction: Prediction) -> float:
     """Return the share of loads that wait for the L2: a load waits for the slowest of its transactions."""
+    sectors = prediction.sectors_per_transaction if prediction.transactions else 1.0
+    return _share_of_loads(prediction, prediction.latency_misses / sectors)
+
+
+def fetching_share(prediction: Prediction) -> float:
+    """Return the share of loads that fetch data from the L2."""
+    return _share_of_loads(prediction, 0.0)
+
+
+def _share_of_loads(prediction: Prediction, waiting: float) -> float:
+    """Return the share of loads that miss, with some more that wait for data in flight."""
     requests = prediction.requests + prediction.bypassed_requests
     if not requests:
         return 0.0
-    sectors = prediction.sectors_per_transaction if prediction.transactions else 1.0
-    missing = prediction.tag_misses + prediction.sector_misses + prediction.latency_misses / sectors
+    missing = prediction.tag_misses + prediction.sector_misses + waiting
     return min(1.0, (missing + prediction.bypassed_requests) / requests)

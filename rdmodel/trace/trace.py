@@ -138,7 +138,8 @@ class Trace:
 
         Each is (cycles of its longest chain of dependent instructions, its instructions by class without accesses to
         memory, its accesses), summed over its executions, for an average warp. `latencies` has the cycles of an
-        instruction by class of `Work` (``load_global``, ``fp32``, ...) and of an ``atomic``.
+        instruction by class of `Work` (``load_global``, ``fp32``, ...), of an ``atomic``, and of a load that no other
+        one overlaps (``load_alone``).
         """
         return None
 

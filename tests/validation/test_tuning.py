@@ -41,6 +41,7 @@ def parts(length):
     work = Work(blocks=1, warps=4, instructions={"fp32": 5 + 2 * length}, shared_wavefronts={"load_shared": 3 * length})
     traffic = LaunchTraffic(
         missing_share=0.25,
+        fetching_share=0.25,
         l2_read_bytes=100.0 * length,
         l2_write_bytes=7.0,
         dram_read_share=0.5,

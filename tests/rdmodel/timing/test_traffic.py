@@ -10,7 +10,7 @@ import tracegen
 from rdmodel import presets
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.timing.passes import count_passes
-from rdmodel.timing.traffic import traffic_of
+from rdmodel.timing.traffic import fetching_share, missing_share, traffic_of
 from rdmodel.trace import Columns, Op, Space, Trace
 from rdmodel.trace.columns import slice_rows
 from rdmodel.trace.counting import work_of_block
@@ -89,3 +89,9 @@ def slice_rows_of(columns, rows):
     """The first rows of a block, all of them in its first warp."""
     cut = slice_rows(columns, 0, rows)
     return replace(cut, warp_start=np.array([0] + [rows] * columns.warps))
+
+
+def test_loads_that_find_their_data_in_flight_wait_but_fetch_nothing():
+    found = rd.predict(tracegen.kernel("gemm", NI=64, NJ=64, NK=64), "a100")
+    assert found.latency_misses > 0
+    assert 0 < fetching_share(found) < missing_share(found) <= 1

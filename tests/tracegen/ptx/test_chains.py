@@ -5,7 +5,8 @@ import pytest
 from tracegen import cuda
 
 LATENCIES = {
-    "fp32": 4.0, "int": 4.0, "load_global": 100.0, "load_shared": 20.0, "load_constant": 8.0, "special": 18.0,
+    "fp32": 4.0, "int": 4.0, "load_global": 100.0, "load_alone": 100.0, "load_shared": 20.0, "load_constant": 8.0,
+    "special": 18.0,
     "branch": 4.0, "other": 4.0, "atomic": 300.0, "conversion": 10.0, "shuffle": 20.0, "barrier": 20.0,
 }  # fmt: skip
 
@@ -68,3 +69,15 @@ def test_a_barrier_ends_a_piece_and_counts_are_those_of_a_warp():
     found = chains(body, block=128)
     assert [accesses for _, _, accesses in found if accesses] == [1, 1]
     assert sum(classes.get("fp32", 0) for _, classes, _ in found) == 1
+
+
+def test_a_short_branch_that_uses_what_it_loads_keeps_the_next_one_waiting():
+    begin = "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 99; mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1;"
+    end = "add.f32 %f5, %f1, %f2; st.global.f32 [%rd1], %f5;"
+    used = "@!%p1 bra L{0}; ld.global.f32 %f3, [%rd1]; add.f32 %f{0}, %f{0}, %f3; L{0}: "
+    loaded = "@!%p1 bra L{0}; ld.global.f32 %f{0}, [%rd1]; L{0}: "
+    one, two = ("".join(used.format(at) for at in range(1, n + 1)) for n in (1, 2))
+    both = "".join(loaded.format(at) for at in (1, 2))
+    single = longest(begin + one + end)
+    assert longest(begin + two + end) == pytest.approx(single + 100, abs=8)
+    assert longest(begin + both + end) == pytest.approx(single, abs=8)

@@ -2,7 +2,8 @@
 
 A piece is a sequence of steps that is entered at its first one only, and left after its last one only. The assembler
 orders the instructions of a piece, so that a warp needs for it the cycles of the longest chain, or of all instructions.
-A barrier ends a piece.
+A barrier ends a piece. Short branches are predicates and end none, but the assembler leaves their instructions in
+place: where one of them uses what another one has loaded, the warp waits before it comes to the next branch.
 """
 
 from __future__ import annotations
@@ -34,12 +35,16 @@ _LOADS = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A step in a chain: the slots that it reads and writes, and its `latency`, by name ("" for none)."""
+    """A step in a chain: the slots that it reads and writes, and its `latency`, by name ("" for none).
+
+    `branch` is the step of the branch whose predicate it has; -1 for none.
+    """
 
     src: tuple[int, ...]
     dst: tuple[int, ...]
     latency: str
     memory: bool
+    branch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +71,41 @@ class Piece:
         ends = [0.0]
         for _ in range(LOOP_ITERATIONS if self.loop else 1):
             begin = longest = ends[-1]
+            branch = _Branch(begin)
             for link in self.links:
                 start = max((ready.get(slot, begin) for slot in link.src), default=begin)
-                start = max(start, begin)
+                start = max(start, begin if link.branch < 0 else branch.enter(link))
                 end = start + (latencies[link.latency] if link.latency else 0.0)
                 for slot in link.dst:
                     ready[slot] = end
+                branch.add(link, start)
                 longest = max(longest, start + 1 if link.memory else end)
             ends.append(longest)
         return ends[-1] - ends[-2]
+
+
+class _Branch:
+    """The branch whose instructions a warp issues, and when it comes to the next one."""
+
+    def __init__(self, begin: float) -> None:
+        self._number = -1
+        self._begin = self._next = begin
+        self._loaded: set[int] = set()
+
+    def enter(self, link: Link) -> float:
+        """Return the time before which a link with a predicate cannot start: when the branch before it is over."""
+        if link.branch != self._number:
+            self._number, self._begin, self._loaded = link.branch, self._next, set()
+        return self._begin
+
+    def add(self, link: Link, start: float) -> None:
+        """Let the next branch wait for a link that uses what its own branch has loaded."""
+        if link.branch < 0:
+            return
+        if self._loaded & set(link.src):
+            self._next = max(self._next, start)
+        if link.memory:
+            self._loaded |= set(link.dst)
 
 
 def straight_pieces(kernel: LoweredKernel) -> list[Piece]:
@@ -110,11 +141,11 @@ def _predicated_branches(steps: Sequence[Step]) -> set[int]:
 
 def _piece(steps: Sequence[Step], first: int, end: int, skips: Collection[int]) -> Piece:
     links, classes, accesses, counted = [], dict[str, int](), 0, -1
-    predicates: list[tuple[int, int]] = []
+    predicates: list[tuple[int, int, int]] = []  # slot, end and number of each branch around a step
     for index, step in enumerate(steps[first:end], start=first):
-        predicates = [(slot, last) for slot, last in predicates if index < last]
+        predicates = [each for each in predicates if index < each[1]]
         if index in skips:
-            predicates.append((step.guard, step.target))
+            predicates.append((step.guard, step.target, index))
             continue
         latency, memory = "", is_memory_step(step) and step.space != "FRAME"
         if counted < 0 and "COUNTED" in step.flags and not predicates:
@@ -122,14 +153,17 @@ def _piece(steps: Sequence[Step], first: int, end: int, skips: Collection[int]) 
         if memory:
             accesses += 1
             loads = "atomic" if step.op == "ATOM" else _LOADS.get(step.space, "load_global")
+            if predicates and loads == "load_global":
+                loads = "load_alone"
             latency = loads if step.op in READS else ""
         elif "COUNTED" in step.flags:
             own = machine_code(step.origin).classes
             latency = max(own, key=lambda name: own[name], default="")
             for name, count in own.items():
                 classes[name] = classes.get(name, 0) + count
-        src = tuple(slot for slot in (*step.src, step.guard, *(slot for slot, _ in predicates)) if slot != NO_SLOT)
-        links.append(Link(src, tuple(slot for slot in step.dst if slot != NO_SLOT), latency, memory))
+        src = tuple(slot for slot in (*step.src, step.guard, *(each[0] for each in predicates)) if slot != NO_SLOT)
+        dst = tuple(slot for slot in step.dst if slot != NO_SLOT)
+        links.append(Link(src, dst, latency, memory, predicates[0][2] if predicates else -1))
     last = steps[end - 1]
     return Piece(counted, links, classes, accesses, loop=last.op == "BRA" and last.target == first)
 
