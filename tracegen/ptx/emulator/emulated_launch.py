@@ -251,6 +251,7 @@ class EmulatedLaunch:
         check_cluster(self.launch, cluster)
         self._cluster = cluster
         self._finished: dict[int, FinishedBlock] = {}
+        self._register_uses: dict[tuple[int, int] | None, RegisterUse] = {}
         if max(self._shared, self._local * self.launch.block_threads) >= _MAX_STORAGE_BYTES:
             raise LaunchError(
                 f"{program.name}: a block needs more than 1 GiB of shared or local memory: reduce shared or the block"
@@ -372,7 +373,10 @@ class EmulatedLaunch:
 
     def register_use(self, capability: tuple[int, int] | None) -> RegisterUse:
         """Return the registers of a thread: from an assembler for this compute capability, or else estimated."""
-        return count_registers(self._machine.module, self._program.name, capability)
+        if capability not in self._register_uses:
+            found = count_registers(self._machine.module, self._program.name, capability)
+            self._register_uses[capability] = found
+        return self._register_uses[capability]
 
     def last_spills(self, use: RegisterUse) -> tuple[float, float]:
         """Return the loads and stores of spilled registers in the block that was executed last."""
