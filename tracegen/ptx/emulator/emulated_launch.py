@@ -380,7 +380,7 @@ class EmulatedLaunch:
 
     def last_spills(self, use: RegisterUse) -> tuple[float, float]:
         """Return the loads and stores of spilled registers in the block that was executed last."""
-        origins = [step.origin if "COUNTED" in step.flags else None for step in self._program.steps]
+        origins = (step.origin if "COUNTED" in step.flags else None for step in self._program.steps)
         return count_spills(self._machine.module, self._program.name, use, origins, self._last_counts[:, 0])
 
     @cached_property

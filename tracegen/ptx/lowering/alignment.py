@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracegen.ptx.syntax.ast import Address, Function, Instruction, Integer, Name, Operand, Register, Vector
+from tracegen.ptx.syntax.ast import Address, Function, Instruction, Integer, Name, Operand, Register
+from tracegen.ptx.syntax.operands import registers_in, written
 
 MOST = 16
 """Bytes of the largest access, beyond which alignment does not matter."""
@@ -24,15 +25,15 @@ class Alignments:
     """The alignments of the registers of a function; `shared` has those of variables in shared memory, in bytes.
 
     A register that is written several times has the least alignment of all that is written: the greatest fixed point
-    of the equations, which begins with `_ANY` and falls. `definitions` are the instructions that write each register.
+    of the equations, which begins with `_ANY` and falls.
     """
 
     def __init__(self, function: Function, shared: Mapping[str, int]) -> None:
         self._shared = shared
-        self.definitions: dict[str, list[Instruction]] = {}
+        self._definitions: dict[str, list[Instruction]] = {}
         for instruction in function.body or ():
             for name in written(instruction):
-                self.definitions.setdefault(name, []).append(instruction)
+                self._definitions.setdefault(name, []).append(instruction)
         self._known: dict[str, int] = {}
 
     def of(self, operand: Operand | None) -> int:
@@ -53,8 +54,8 @@ class Alignments:
         """Find the alignments of a register and of those that it is computed from."""
         needed, found = [name], {name}
         for each in needed:
-            for instruction in self.definitions.get(each, ()):
-                sources = {o.name for o in _sources(instruction)} - found - set(self._known)
+            for instruction in self._definitions.get(each, ()):
+                sources = set(registers_in(instruction.operands[1:])) - found - set(self._known)
                 needed += sorted(sources)
                 found |= sources
         self._known.update(dict.fromkeys(needed, _ANY))
@@ -62,7 +63,7 @@ class Alignments:
         while changed:
             changed = False
             for each in reversed(needed):
-                new = min((self._result(i) for i in self.definitions.get(each, ())), default=1)
+                new = min((self._result(i) for i in self._definitions.get(each, ())), default=1)
                 changed |= new != self._known[each]
                 self._known[each] = new
 
@@ -85,26 +86,3 @@ class Alignments:
         if opcode == "and" and len(known) == 2:
             return max(known)
         return 1
-
-
-def written(instruction: Instruction) -> list[str]:
-    """Return the names of the registers that an instruction may write: those of its first operand, if no address."""
-    if not instruction.operands or isinstance(instruction.operands[0], Address):
-        return []
-    return [register.name for register in registers_in(instruction.operands[0])]
-
-
-def registers_in(operand: Operand | None) -> list[Register]:
-    """Return the registers in an operand, those of an address included."""
-    if isinstance(operand, Register):
-        return [operand]
-    if isinstance(operand, Address):
-        return registers_in(operand.base)
-    if isinstance(operand, Vector):
-        return [register for item in operand.items for register in registers_in(item)]
-    parts = [getattr(operand, name, None) for name in ("first", "second", "register")]
-    return [register for part in parts if part is not None for register in registers_in(part)]
-
-
-def _sources(instruction: Instruction) -> list[Register]:
-    return [register for operand in instruction.operands[1:] for register in registers_in(operand)]

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from rdmodel.common.late_dataclass import dataclass
-from tracegen.ptx.lowering.alignment import MOST, Alignments, registers_in, written
+from tracegen.ptx.lowering.alignment import MOST, Alignments
 from tracegen.ptx.syntax.ast import Address, Function, Instruction, Name, Operand, Register, Vector
+from tracegen.ptx.syntax.operands import registers_in, written
 
 _WORDS = {"b32": 4, "u32": 4, "s32": 4, "f32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8}
 """Bytes of the words that are merged, by type."""
@@ -71,11 +72,10 @@ def merge_accesses(function: Function, shared: Mapping[str, int]) -> dict[int, I
         return {}
     alignments = Alignments(function, shared)
     merged: dict[int, Instruction | None] = {}
-    for group in _Groups(body, accesses, frozenset(function.labels.values())):
-        for unit, parts in _units(group, alignments.of(group[0].where.base)):
-            place = parts[0].index if parts[0].instruction.opcode == "ld" else parts[-1].index
-            merged.update(dict.fromkeys((part.index for part in parts), None))
-            merged[place] = _vector(unit, parts)
+    for group in _groups(body, accesses, frozenset(function.labels.values())):
+        for vector in _vectors(group, alignments.of(group[0].where.base)):
+            merged.update(dict.fromkeys((part.index for part in vector.parts), None))
+            merged[vector.place.index] = vector.instruction
     return merged
 
 
@@ -96,7 +96,7 @@ def _read_access(index: int, instruction: Instruction) -> _Access | None:
     items = value.items if isinstance(value, Vector) else (value,)
     if len(items) != length or length * _WORDS[type] >= MOST or any(item is None for item in items):
         return None
-    if {*written(instruction)} & {register.name for register in registers_in(where)}:
+    if set(registers_in([where])) & set(written(instruction)):
         return None  # a load that changes its own address
     return _Access(index, instruction, type, where, items)
 
@@ -104,42 +104,33 @@ def _read_access(index: int, instruction: Instruction) -> _Access | None:
 # ---- accesses between which nothing stands in the way
 
 
-class _Groups:
-    """The accesses of one kind that can be moved together: loads to the first one, stores to the last one."""
+def _groups(
+    body: Sequence[Instruction], accesses: Sequence[_Access | None], labels: frozenset[int]
+) -> Iterator[list[_Access]]:
+    """Yield the accesses of one kind that can be moved together: loads to the first one, stores to the last one.
 
-    def __init__(self, body: Sequence[Instruction], accesses: Sequence[_Access | None], labels: frozenset[int]) -> None:
-        self._body = body
-        self._accesses = accesses
-        self._labels = labels
-
-    def __iter__(self) -> Iterator[list[_Access]]:
-        """Yield the groups, each in the order of the program."""
-        groups: dict[tuple[object, ...], list[_Access]] = {}
-        mentioned: dict[str, int] = {}  # the last instruction with each register
-        for index, (instruction, access) in enumerate(zip(self._body, self._accesses, strict=True)):
-            if index in self._labels:
-                yield from groups.values()
-                groups = {}
-            for key in [key for key, group in groups.items() if _separates(instruction, access, group)]:
-                yield groups.pop(key)
-            if access is not None:
-                group = groups.get(access.kind, [])
-                if group and instruction.opcode == "ld" and not _is_new(access, group, mentioned):
-                    yield groups.pop(access.kind)
-                groups.setdefault(access.kind, []).append(access)
-            mentioned.update(dict.fromkeys(_registers_of(instruction), index))
-        yield from groups.values()
-
-
-def _registers_of(instruction: Instruction) -> Iterator[str]:
-    for operand in (*instruction.operands, instruction.guard):
-        yield from (register.name for register in registers_in(operand))
+    Each group is in the order of the program.
+    """
+    groups: dict[tuple[object, ...], list[_Access]] = {}
+    mentioned: dict[str, int] = {}  # the last instruction with each register
+    for index, (instruction, access) in enumerate(zip(body, accesses, strict=True)):
+        if index in labels:
+            yield from groups.values()
+            groups = {}
+        for key in [key for key, group in groups.items() if _separates(instruction, access, group)]:
+            yield groups.pop(key)
+        if access is not None:
+            group = groups.get(access.kind, [])
+            if group and instruction.opcode == "ld" and not _is_new(access, group, mentioned):
+                yield groups.pop(access.kind)
+            groups.setdefault(access.kind, []).append(access)
+        mentioned.update(dict.fromkeys(registers_in((*instruction.operands, instruction.guard)), index))
+    yield from groups.values()
 
 
 def _is_new(access: _Access, group: Sequence[_Access], mentioned: Mapping[str, int]) -> bool:
     """Return whether a load can move to the first one of a group: nothing between them has its destinations."""
-    targets = written(access.instruction)
-    return all(mentioned.get(name, -1) < group[0].index for name in targets)
+    return all(mentioned.get(name, -1) < group[0].index for name in written(access.instruction))
 
 
 def _separates(instruction: Instruction, access: _Access | None, group: Sequence[_Access]) -> bool:
@@ -154,10 +145,10 @@ def _separates(instruction: Instruction, access: _Access | None, group: Sequence
         conflicts = not _is_apart(access, group)
     if conflicts:
         return True
-    fixed = {register.name for register in registers_in(group[0].where)}
+    fixed = set(registers_in([group[0].where]))
     if first.opcode == "st":
-        fixed |= {r.name for each in group for item in each.items for r in registers_in(item)}
-    return bool(fixed & set(written(instruction)))
+        fixed.update(registers_in([item for each in group for item in each.items]))
+    return not fixed.isdisjoint(written(instruction))
 
 
 def _is_apart(access: _Access, group: Sequence[_Access]) -> bool:
@@ -167,25 +158,46 @@ def _is_apart(access: _Access, group: Sequence[_Access]) -> bool:
     return not any(place in each.places for each in group for place in access.places)
 
 
-# ---- units
+# ---- vectors
 
 
-def _units(group: Sequence[_Access], alignment: int) -> Iterator[tuple[list[Operand | None], list[_Access]]]:
-    """Yield the words of each access that the members of a group become, and these members.
+@dataclass(frozen=True, slots=True)
+class _Vector:
+    """The accesses, in the order of the program, that become one access to the `words` at an offset from their base."""
 
-    Of several accesses to one word, the first counts.
-    """
+    offset: int
+    words: tuple[Operand | None, ...]
+    parts: Sequence[_Access]
+
+    @property
+    def place(self) -> _Access:
+        """The access that the vector takes the place of: the first load, or the last store."""
+        return self.parts[0 if self.parts[0].instruction.opcode == "ld" else -1]
+
+    @property
+    def instruction(self) -> Instruction:
+        """The access to all words."""
+        one, where, value = self.place.instruction, Address(self.place.where.base, self.offset), Vector(self.words)
+        operands: tuple[Operand, ...] = (value, where) if one.opcode == "ld" else (where, value)
+        types = {part.type for part in self.parts}
+        type = types.pop() if len(types) == 1 else f"b{8 * _WORDS[self.place.type]}"
+        modifiers = (one.modifiers[0], f"v{len(self.words)}", type)
+        return Instruction(one.opcode, modifiers, operands, line=one.line, source=one.source)
+
+
+def _vectors(group: Sequence[_Access], alignment: int) -> Iterator[_Vector]:
+    """Yield the vectors that the members of a group become. Of several accesses to one word, the first counts."""
     size = _WORDS[group[0].type]
     is_load = group[0].instruction.opcode == "ld"
     for unit in (MOST, MOST // 2):
         if unit > alignment or unit <= size:
             continue
-        parts: dict[int, list[_Access]] = {}
+        units: dict[int, list[_Access]] = {}
         for access in group:
             if access.places[0] // unit == access.places[-1] // unit:
-                parts.setdefault(access.places[0] // unit, []).append(access)
+                units.setdefault(access.places[0] // unit, []).append(access)
         taken: set[int] = set()
-        for number, members in parts.items():
+        for number, members in units.items():
             words: dict[int, Operand | None] = {}
             used = []
             for access in members:
@@ -197,23 +209,5 @@ def _units(group: Sequence[_Access], alignment: int) -> Iterator[tuple[list[Oper
             enough = count - 1 if is_load and count > 2 else count
             if len(used) > 1 and len(words) >= enough:
                 taken |= {access.index for access in used}
-                yield [words.get(place) for place in range(count)], _in_place(used, number * unit)
+                yield _Vector(number * unit, tuple(words.get(place) for place in range(count)), used)
         group = [access for access in group if access.index not in taken]
-
-
-def _in_place(used: Sequence[_Access], offset: int) -> list[_Access]:
-    """Return accesses with the offset of their unit, in the order of the program."""
-    ordered = sorted(used, key=lambda access: access.index)
-    return [_Access(a.index, a.instruction, a.type, Address(a.where.base, offset), a.items) for a in ordered]
-
-
-def _vector(words: Sequence[Operand | None], parts: Sequence[_Access]) -> Instruction:
-    """Return the vector access of some words, in the place of its first load or its last store."""
-    model = parts[0] if parts[0].instruction.opcode == "ld" else parts[-1]
-    one = model.instruction
-    value = Vector(tuple(words))
-    operands: tuple[Operand, ...] = (value, model.where) if one.opcode == "ld" else (model.where, value)
-    types = {part.type for part in parts}
-    type = types.pop() if len(types) == 1 else f"b{8 * _WORDS[model.type]}"
-    modifiers = (one.modifiers[0], f"v{len(words)}", type)
-    return Instruction(one.opcode, modifiers, operands, line=one.line, source=one.source)

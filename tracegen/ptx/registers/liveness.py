@@ -6,15 +6,11 @@ is copied from them, are operands in constant memory, unless they are the addres
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rdmodel.common.late_dataclass import dataclass
-from tracegen.ptx.syntax.ast import Address, Function, Instruction, Module, Name, Not, Operand, Pair, Register, Vector
-
-_READ_FIRST = frozenset(
-    {"st", "red", "bra", "brx", "nanosleep", "setmaxnreg", "prefetch", "prefetchu", "sust", "stmatrix", "ret", "exit"}
-)
-"""Opcodes whose first operand is read, not written."""
+from tracegen.ptx.syntax.ast import Address, Function, Instruction, Module, Name, Register, Vector
+from tracegen.ptx.syntax.operands import reads_first, registers_in, written
 
 _ENDS = ("ret", "exit", "trap")
 
@@ -122,9 +118,8 @@ def _launch_constants(body: Sequence[Instruction]) -> set[str]:
         addresses |= {
             o.base.name for o in instruction.operands if isinstance(o, Address) and isinstance(o.base, Register)
         }
-        if not _reads_first(instruction):
-            for name in _registers(instruction.operands[:1]):
-                writers.setdefault(name, []).append(instruction)
+        for name in written(instruction):
+            writers.setdefault(name, []).append(instruction)
     found: set[str] = set()
     growing = True
     while growing:
@@ -149,23 +144,14 @@ def _copies_constant(instruction: Instruction, known: set[str]) -> bool:
 
 def _flow(function: Function, at: int, instruction: Instruction, numbers: dict[str, int]) -> _Flow:
     opcode, operands = instruction.opcode, instruction.operands
-    reads_first = _reads_first(instruction)
-    written = set() if reads_first else set(_registers(operands[:1]))
-    read = set(_registers(operands if reads_first else operands[1:]))
+    writes_to = set(written(instruction))
+    read = set(registers_in(operands if reads_first(instruction) else operands[1:]))
     if opcode == "wgmma":
-        read |= written  # the accumulators
+        read |= writes_to  # the accumulators
     if instruction.guard is not None:
         read.add(instruction.guard.name)
-    writes, reads = (_bits(names, numbers) for names in (written, read))
+    writes, reads = (_bits(names, numbers) for names in (writes_to, read))
     return _Flow(writes, reads, instruction.guard is None, _successors(function, at, instruction), _callee(instruction))
-
-
-def _reads_first(instruction: Instruction) -> bool:
-    """Return whether an instruction reads its first operand; others write it."""
-    opcode, operands = instruction.opcode, instruction.operands
-    if opcode in ("bar", "barrier"):
-        return "red" not in instruction.modifiers
-    return opcode in _READ_FIRST or (bool(operands) and isinstance(operands[0], Address))
 
 
 def _successors(function: Function, at: int, instruction: Instruction) -> tuple[int, ...]:
@@ -185,21 +171,6 @@ def _callee(instruction: Instruction) -> str | None:
     if instruction.opcode != "call":
         return None
     return next((operand.name for operand in instruction.operands if isinstance(operand, Name)), None)
-
-
-def _registers(operands: Sequence[Operand | None]) -> Iterator[str]:
-    """Yield the names of all registers in some operands."""
-    for operand in operands:
-        if isinstance(operand, Register):
-            yield operand.name
-        elif isinstance(operand, Not):
-            yield operand.register.name
-        elif isinstance(operand, Address) and isinstance(operand.base, Register):
-            yield operand.base.name
-        elif isinstance(operand, Vector):
-            yield from _registers(operand.items)
-        elif isinstance(operand, Pair):
-            yield from _registers((operand.first, operand.second))
 
 
 def _bits(names: set[str], numbers: dict[str, int]) -> int:

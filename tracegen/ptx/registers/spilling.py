@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ _WORD = 4
 
 
 def count_spills(
-    module: Module, kernel: str, use: RegisterUse, origins: Sequence[Instruction | None], issued: NDArray[np.int64]
+    module: Module, kernel: str, use: RegisterUse, origins: Iterable[Instruction | None], issued: NDArray[np.int64]
 ) -> tuple[float, float]:
     """Return the loads and the stores of spilled registers, from the numbers of warps that issued each step.
 
