@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 from rdmodel.timing.latency import Phase
 from rdmodel.trace import WARP, Work
 
@@ -17,18 +14,11 @@ def with_spills(work: Work, spills: tuple[float, float], sector: int) -> Work:
     if not any(spills):
         return work
     counts = dict(zip(("load_local", "store_local"), spills, strict=True))
-    added = {
-        "instructions": counts,
-        "requests": counts,
-        "tag_lookups": counts,
-        "sectors": {name: count * WARP * _WORD_BYTES / sector for name, count in counts.items()},
-    }
-    changes = {name: _sum(getattr(work, name), more) for name, more in added.items()}
-    return replace(work, **changes)  # type: ignore[arg-type]
-
-
-def _sum(counts: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
-    return {name: count + more.get(name, 0) for name, count in counts.items()}
+    sectors = {name: count * WARP * _WORD_BYTES / sector for name, count in counts.items()}
+    return work + Work(
+        blocks=0, warps=0, instructions=counts, requests=counts, tag_lookups=counts, sectors=sectors,
+        has_arithmetic=work.has_arithmetic, has_shared=work.has_shared,
+    )  # fmt: skip
 
 
 def phases_of_spills(spills: tuple[float, float], warps: int, latency: float) -> list[Phase]:
