@@ -7,7 +7,8 @@ import pytest
 from rdmodel.timing.conversion_units import by_unit
 from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.syntax.ast import Instruction, Register
-from validation.conversions.__main__ import CAPABILITIES, CONVERSIONS, recorded, source, table
+from validation.common.assembled import CAPABILITIES
+from validation.conversions.__main__ import CONVERSIONS, recorded, source, table
 
 UNITS = {
     **dict.fromkeys(("I2F", "F2I", "F2F", "FRND", "I2I"), "conversion"),

@@ -6,7 +6,8 @@ import pytest
 
 from tracegen.ptx import parse
 from tracegen.ptx.lowering.lowering import lower_kernel
-from validation.vectors.__main__ import CAPABILITIES, CASES, recorded, source, table
+from validation.common.assembled import CAPABILITIES
+from validation.vectors.__main__ import CASES, recorded, source, table
 
 ROWS = {(row.case, row.capability): row.instructions for row in recorded()}
 

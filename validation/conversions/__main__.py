@@ -6,19 +6,14 @@ instructions are those of `tracegen.ptx.lowering.machine_code`; a test compares 
 
 from __future__ import annotations
 
-import argparse
 import re
-import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from validation.common import records
+from validation.common.assembled import CAPABILITIES, machine_code, run_command
 
 RECORD = Path(__file__).parent / "recorded.csv"
-
-CAPABILITIES = ("75", "80", "86", "89", "90", "100", "120")
 
 CONVERSIONS = (
     "rn.f32.s32", "rz.f32.s32", "rm.f32.s32", "rn.f32.u32", "rz.f32.u32", "rp.f32.u32", "rn.f32.s16", "rn.f32.u16",
@@ -87,23 +82,11 @@ def _register(name: str, number: str) -> str:
 
 def assemble(conversion: str, capability: str, tools: Path | None) -> Assembled:
     """Return the machine instructions of a conversion."""
-    with tempfile.TemporaryDirectory() as folder:
-        ptx, binary = Path(folder, "k.ptx"), Path(folder, "k.cubin")
-        ptx.write_text(source(conversion, capability))
-        made = subprocess.run(
-            [_tool("ptxas", tools), "-arch", f"sm_{capability}", "-o", binary, ptx], capture_output=True, check=False
-        )
-        if made.returncode:
-            return Assembled(conversion, capability, "")
-        text = subprocess.run(
-            [_tool("nvdisasm", tools), "-c", binary], capture_output=True, text=True, check=True
-        ).stdout
+    text = machine_code(source(conversion, capability), capability, tools)
+    if text is None:
+        return Assembled(conversion, capability, "")
     names = [name for name in _INSTRUCTION.findall(text) if not _NOT_COUNTED.match(name)]
     return Assembled(conversion, capability, " ".join(names) or "none")
-
-
-def _tool(name: str, tools: Path | None) -> str:
-    return name if tools is None else str(tools / "bin" / name)
 
 
 def table(rows: list[Assembled]) -> str:
@@ -116,21 +99,5 @@ def table(rows: list[Assembled]) -> str:
     return "".join(f"{row.rstrip()}\n" for row in rows_of_text)
 
 
-def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m validation.conversions", description=__doc__)
-    parser.add_argument("--cuda", type=Path, metavar="DIR", help="folder of the CUDA toolkit")
-    parser.add_argument("--recorded", action="store_true", help="print the committed record")
-    parser.add_argument("--record", action="store_true", help="renew the committed record")
-    options = parser.parse_args()
-    if options.recorded:
-        rows = recorded()
-    else:
-        rows = [assemble(name, each, options.cuda) for name in CONVERSIONS for each in CAPABILITIES]
-    if options.record:
-        RECORD.write_text(records.to_csv(Assembled, rows))
-    sys.stdout.write(table(rows))
-
-
 if __name__ == "__main__":
-    main()
+    run_command("validation.conversions", __doc__, Assembled, RECORD, CONVERSIONS, assemble, table)

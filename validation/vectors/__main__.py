@@ -6,19 +6,14 @@ record with `tracegen.ptx.lowering.vectors`, which merges accesses as the assemb
 
 from __future__ import annotations
 
-import argparse
 import re
-import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from validation.common import records
+from validation.common.assembled import machine_code, run_command
 
 RECORD = Path(__file__).parent / "recorded.csv"
-
-CAPABILITIES = ("75", "80", "86", "89", "90", "100", "120")
 
 _UNITS = "shl.b32 %r5, %r2, 4; add.s32 %r6, %r3, %r5;"
 """Let %r6 be the address of a unit of 16 bytes for each thread."""
@@ -106,23 +101,14 @@ mul.wide.u32 %q2, %r2, 4; add.u64 %q1, %q1, %q2; st.global.f32 [%q1], %f1; ret; 
 
 def assemble(case: str, capability: str, tools: Path | None) -> Assembled:
     """Return the accesses of a case to shared memory, as machine instructions."""
-    with tempfile.TemporaryDirectory() as folder:
-        ptx, binary = Path(folder, "k.ptx"), Path(folder, "k.cubin")
-        ptx.write_text(source(case, capability))
-        subprocess.run([_tool("ptxas", tools), "-arch", f"sm_{capability}", "-o", binary, ptx], check=True)
-        text = subprocess.run(
-            [_tool("nvdisasm", tools), "-c", binary], capture_output=True, text=True, check=True
-        ).stdout
+    text = machine_code(source(case, capability), capability, tools)
+    assert text is not None, f"{case}: ptxas rejects the kernel"
     return Assembled(case, capability, " ".join(sorted(_name(*found) for found in _ACCESS.findall(text))))
 
 
 def _name(opcode: str, modifiers: str) -> str:
     """Return an opcode with the bits of its access, if they are more than 32."""
     return opcode + "".join(f".{bits}" for bits in ("64", "128") if f".{bits}" in modifiers)
-
-
-def _tool(name: str, tools: Path | None) -> str:
-    return name if tools is None else str(tools / "bin" / name)
 
 
 def table(rows: list[Assembled]) -> str:
@@ -139,21 +125,5 @@ def table(rows: list[Assembled]) -> str:
     return "".join(lines)
 
 
-def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m validation.vectors", description=__doc__)
-    parser.add_argument("--cuda", type=Path, metavar="DIR", help="folder of the CUDA toolkit")
-    parser.add_argument("--recorded", action="store_true", help="print the committed record")
-    parser.add_argument("--record", action="store_true", help="renew the committed record")
-    options = parser.parse_args()
-    if options.recorded:
-        rows = recorded()
-    else:
-        rows = [assemble(case, each, options.cuda) for case in CASES for each in CAPABILITIES]
-    if options.record:
-        RECORD.write_text(records.to_csv(Assembled, rows))
-    sys.stdout.write(table(rows))
-
-
 if __name__ == "__main__":
-    main()
+    run_command("validation.vectors", __doc__, Assembled, RECORD, CASES, assemble, table)
