@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-
 from validation.common import records
 from validation.common.pages import renew_tables, tables_of
 from validation.h100.cases import FOLDER
 from validation.tuning.measures import Quality, quality, random_choice
 from validation.tuning.predict import Predicted, Task
 from validation.tuning.predict import predict as predict_point
-from validation.tuning.report import SPREAD
+from validation.tuning.report import ratio_table
 from validation.tuning.spaces import SPACES
 
 GPU = "h200"
@@ -87,13 +85,7 @@ def space_table(rows: Sequence[Predicted], times: Sequence[Time]) -> str:
     lines += ["| ranking | regret@1 | regret@5 | tau |", "|---|---:|---:|---:|"]
     for name, each in qualities(rows, launched).items():
         lines.append(f"| {name} | {each.regret_1:.3f} | {each.regret_5:.3f} | {each.tau:.3f} |")
-    for spills, words in ((False, "without spills"), (True, "that spill registers")):
-        some = [row for row in known if bool(row.spilled_bytes) == spills]
-        if some:
-            ratios = np.quantile([row.milliseconds / launched[row.config] for row in some], SPREAD)
-            spread = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-            lines += ["", f"Predicted / measured time of {len(some)} points {words}: {spread} (10 %, 50 %, 90 %)."]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *ratio_table(known, launched)])
 
 
 def compiler_table(times: Sequence[Time]) -> str:

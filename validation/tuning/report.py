@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -14,6 +14,34 @@ from validation.tuning.records import PAGE, by_space, measured, read
 from validation.tuning.searched import search_table
 
 SPREAD = (0.1, 0.5, 0.9)
+
+GROUPS: dict[str, Callable[[Predicted], bool]] = {
+    "all": lambda row: True,
+    "that spill registers": lambda row: row.spilled_bytes > 0,
+    "`use_shmem=0 read_only=0`": lambda row: {"use_shmem=0", "read_only=0"} <= _words(row),
+    "`use_shmem=0 read_only=1`": lambda row: {"use_shmem=0", "read_only=1"} <= _words(row),
+    "`SA=1 SB=1`": lambda row: {"SA=1", "SB=1"} <= _words(row) and not row.spilled_bytes,
+    "`SA=0` or `SB=0`": lambda row: bool({"SA=0", "SB=0"} & _words(row)) and not row.spilled_bytes,
+    "`SA=1 SB=1 VWM=1`": lambda row: {"SA=1", "SB=1", "VWM=1"} <= _words(row) and not row.spilled_bytes,
+    "`VWM=8` or `VWN=8`": lambda row: bool({"VWM=8", "VWN=8"} & _words(row)) and not row.spilled_bytes,
+}
+"""Points whose times are compared apart; those of GEMM without the ones that spill."""
+
+
+def _words(row: Predicted) -> set[str]:
+    return set(row.config.split())
+
+
+def ratio_table(rows: Sequence[Predicted], times: Mapping[str, float]) -> list[str]:
+    """Return lines with the predicted times over the measured ones, for each group that has points."""
+    lines = ["| predicted / measured time of points | number | 10 % | 50 % | 90 % |", "|---|---:|---:|---:|---:|"]
+    for name, belongs in GROUPS.items():
+        ratios = [row.milliseconds / times[row.config] for row in rows if belongs(row)]
+        if ratios:
+            spread = " | ".join(f"{ratio:.2f}" for ratio in np.quantile(ratios, SPREAD))
+            lines.append(f"| {name} | {len(ratios)} | {spread} |")
+    return [*lines, ""]
+
 
 INTRODUCTION = """# Rankings of measured tuning spaces
 
@@ -65,9 +93,7 @@ def _section(space: str, rows: Sequence[Predicted], times: dict[str, float]) -> 
     lines += ["| ranking | regret@1 | regret@5 | tau |", "|---|---:|---:|---:|"]
     for name, each in rank_space(rows, times).items():
         lines.append(f"| {name} | {each.regret_1:.3f} | {each.regret_5:.3f} | {each.tau:.3f} |")
-    ratios = np.quantile([row.milliseconds / times[row.config] for row in known], SPREAD)
-    spread = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    lines += ["", f"Predicted / measured time: {spread} (10 %, 50 % and 90 % of the points).", ""]
+    lines += ["", *ratio_table(known, times)]
     lines += [f"The {TOP} that are predicted to be the fastest:", ""]
     lines += ["| configuration | predicted ms | measured ms | bound by |", "|---|---:|---:|---|"]
     for row in known[:TOP]:
@@ -95,9 +121,8 @@ NOTES = """## Explained and unexplained
   global memory alike. The time of most points is two cycles per load. Neither has an advantage, and the
   best points load each element once for several results: `block_size_y=1` and `tile_size_y=4`, whose rows the compiler
   finds equal. Where tiles reach beyond the image, each load has its own condition, and no two are merged: all these
-  points take the time of 225 loads per result, whatever their tile. A warp waits for these loads one after the other.
-  With `read_only=0`, that is predicted to take 1.2 times as long as it does in the median, and 2.7 times for blocks of
-  16 or 32 columns.
+  points take the time of 225 loads per result, whatever their tile. A warp waits for these loads one after the other,
+  which is predicted to take too long in blocks of few columns.
 * **Constant memory**: the filter's weights are operands of multiply-adds, and take no load. All points use it.
 * **Padding** is visible in the L1 wavefronts: it removes conflicts, but these bind few points.
 * **The read-only cache without shared memory**: `read_only=1 use_shmem=0` takes 1.2 to 1.8 times as long as predicted,
@@ -113,13 +138,12 @@ NOTES = """## Explained and unexplained
   is mostly 12 to 24 % too fast: the first place is chance. `tile_stride_y=0` costs about 3 % more than predicted,
   which is not explained.
 * **GEMM**: factors that are read from global memory (`SA=0`, `SB=0`) conflict in banks as in shared memory.
-  Without these conflicts, such points are predicted to be twice as fast as they are. Fifteen points spill registers,
-  and are predicted to take 0.5 to 1.2 times as long as they do. Before spills were timed, that was 0.1 to 0.3 times.
+  Without these conflicts, such points are predicted to be twice as fast as they are. Fifteen points spill registers.
 * **GEMM, vectors**: the assembler merges words of shared memory that the code loads one by one (`validation.vectors`).
   Where the timed code is known to be the predicted one, on an H200 (`validation/h100/RESULTS-tuning.md`), such points
-  take the time that follows. Here this holds for `VWM=8` and `VWN=8`, but not for `VWM=1`: 23 such points with both
-  factors in shared memory take 1.7 times as long as predicted in the median, and 1.0 times if nothing is merged.
-  `ptxas` of CUDA 11.8 and 12.2 merge the loads of these points, too. The language that the hub's description names is
+  take the time that follows. Here this holds for `VWM=8` and `VWN=8`, but not for `VWM=1`: such points with both
+  factors in shared memory take about as long as commit 5d10f6f6 predicts, which merges nothing. `ptxas` of CUDA 11.8
+  and 12.2 merge the loads of these points, too. The language that the hub's description names is
   OpenCL, whose compiler may differ. Its vectors of eight numbers are also aligned, which those of the CUDA code are
   not.
 """
