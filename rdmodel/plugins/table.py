@@ -183,17 +183,27 @@ def read_table(path: Path) -> PluginTable:
 
 
 def _initialize_module(path: Path, library: ctypes.CDLL) -> None:
-    """Run the initialization of a library that is a Python module, such as one written in Cython."""
+    """Run the initialization of a library that is a Python module, such as one written in Cython.
+
+    Cython enters a module in `sys.modules` by its bare name. Taking it out again lets two libraries of one name be
+    used, and keeps a library from hiding an installed module.
+    """
     name = path.name.partition(".")[0]
-    if not hasattr(library, f"PyInit_{name}") or name in sys.modules:
+    if not hasattr(library, f"PyInit_{name}"):
         return
     loader = ExtensionFileLoader(name, str(path))
     spec = spec_from_loader(name, loader)
     assert spec is not None
+    before = sys.modules.get(name)
     try:
         loader.exec_module(module_from_spec(spec))
     except Exception as error:  # a module may raise anything
         raise ConfigError(f"{path}: cannot be initialized: {error!r}") from None
+    finally:
+        if before is None:
+            sys.modules.pop(name, None)
+        else:
+            sys.modules[name] = before
 
 
 def _described(path: Path, digest: str, table: PolicyStruct) -> PluginTable:

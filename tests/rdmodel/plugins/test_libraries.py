@@ -7,6 +7,8 @@ import json
 import pickle
 import re
 import shutil
+import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from rdmodel.answers.store import Answers
 from rdmodel.errors import ConfigError, RdmodelError, SimulationError
 from rdmodel.plugins import table
 from rdmodel.plugins.build import build_plugin, include_folder
+from rdmodel.plugins.table import read_table
 from rdmodel.policies import CompiledPolicy, Policy, load_policy, parse_policy
 from rdmodel.policies.combinations import combination, combinations
 from rdmodel.policies.registry import policy_fields, policy_from_fields
@@ -298,17 +301,37 @@ def test_the_structures_of_ctypes_have_the_sizes_of_the_header(tmp_path):
     ]
 
 
+def text_of_the_page(name: str) -> str:
+    page = (SOURCES.parents[2] / "docs" / "plugins.md").read_text()
+    session = page[page.index(f"$ cat > {name}") :]
+    lines = session[: session.index("> END")].splitlines()[1:]
+    return "\n".join(line[2:] for line in lines) + "\n"
+
+
+def test_two_modules_of_one_name_are_two_policies_and_hide_no_installed_module(tmp_path, monkeypatch):
+    installed = ModuleType("backoff")
+    monkeypatch.setitem(sys.modules, "backoff", installed)
+    libraries = []
+    for place in ("first", "second"):
+        (tmp_path / place).mkdir()
+        libraries.append(build_text(tmp_path / place / "backoff.pyx", text_of_the_page("backoff.pyx")))
+    tables = [read_table(path) for path in (*libraries, libraries[0])]
+    assert [table.path for table in tables] == [*libraries, libraries[0]]
+    assert tables[0].address == tables[2].address != tables[1].address
+    assert sys.modules["backoff"] is installed
+    monkeypatch.delitem(sys.modules, "backoff")
+    read_table(libraries[1])
+    assert "backoff" not in sys.modules
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_the_examples_of_the_page_run_alike_in_both_machines(seed):
-    page = (SOURCES.parents[2] / "docs" / "plugins.md").read_text()
     random = np.random.default_rng(seed)
     policies = []
     for name in ("srrip.c", "backoff.pyx"):
         library = folder() / f"{name.partition('.')[0]}.so"
         if not library.exists():
-            session = page[page.index(f"$ cat > {name}") :]
-            lines = session[: session.index("> END")].splitlines()[1:]
-            build_text(folder() / name, "\n".join(line[2:] for line in lines) + "\n")
+            build_text(folder() / name, text_of_the_page(name))
         policies.append(load_policy(library)())
     blocks = random_blocks(random, 6, 4, Mix(most=30, pool=tuple(range(24))))
     check(random, random_gpu(random), blocks, 2, 2, None, tuple(policies))
