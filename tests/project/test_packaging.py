@@ -37,7 +37,9 @@ def build(out: Path) -> tuple[Path, Path]:
     run_build(ROOT, "--sdist", out)
     (sdist,) = out.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
-        archive.extractall(out.parent / "unpacked", filter="data")
+        # Python 3.11 has filters since 3.11.4; later ones warn without.
+        filters = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        archive.extractall(out.parent / "unpacked", **filters)
     (unpacked,) = (out.parent / "unpacked").iterdir()
     check_sources(unpacked)
     reuse_translations(unpacked)

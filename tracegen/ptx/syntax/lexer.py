@@ -1,7 +1,8 @@
 """Split a PTX text into tokens, and walk over them with a cursor.
 
 One compiled expression finds every token and skips white space, comments and whole debug sections. Possessive
-quantifiers keep the scan linear in the length of any text.
+quantifiers and atomic groups keep the scan linear in the length of any text. A group whose last repetition may fail
+halfway is atomic, because a possessive quantifier keeps the half in Python before 3.11.5.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from rdmodel.errors import TraceError
 _MAX_QUOTED_CHARACTERS = 40
 """Maximum number of characters of a token that an error message quotes."""
 
-_SKIPPED = r"(?:\s++|//[^\n]*+|/\*(?s:.*?)\*/|\.section\s++[\w.$]++\s*+\{[^{}]*+\})*+"
-_PTX_WORD = r"(?:[A-Za-z_$]|%(?=[\w$]))[\w$]*+(?:\.\w++(?:::\w++)*+)*+"
-_PTX_DIRECTIVE = r"\.[A-Za-z_]\w*+(?:::\w++)*+"
+_SKIPPED = r"\s*+(?>(?:(?://[^\n]*+|/\*(?s:.*?)\*/|\.section\s++[\w.$]++\s*+\{[^{}]*+\})\s*+)*)"
+_PTX_WORD = r"(?:[A-Za-z_$]|%(?=[\w$]))[\w$]*+(?>(?:\.\w++(?>(?:::\w++)*))*)"
+_PTX_DIRECTIVE = r"\.[A-Za-z_]\w*+(?>(?:::\w++)*)"
 _PTX_EXPONENT = r"[eE][+-]?\d++"
 _PTX_NUMBER = rf"0[xXfFdDbB]\w*+|\d++\.\d*+(?:{_PTX_EXPONENT})?|\.\d++(?:{_PTX_EXPONENT})?|\d++{_PTX_EXPONENT}|\d\w*+"
-_PTX_STRING = r'"(?:[^"\\\n]|\\.)*+"'
+_PTX_STRING = r'"(?>(?:[^"\\\n]|\\.)*)"'
 _PTX_SIGN = r"\|\||&&|<<|>>|<=|>=|==|!=|[\[\](){}<>@!,;:+\-*|=~&^%]|/(?!\*)"
 _PTX_TOKEN = re.compile(
     rf"{_SKIPPED}(?:({_PTX_WORD}|{_PTX_DIRECTIVE}|{_PTX_NUMBER}|{_PTX_STRING}|{_PTX_SIGN})|\Z|(?s:(.+)))", re.ASCII
