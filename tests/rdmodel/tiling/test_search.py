@@ -89,6 +89,20 @@ def test_every_tile_is_estimated_once_and_batches_have_their_least_sizes():
     assert sum(map(len, batches)) == len(known)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_one_batch_after_the_first_design_is_drawn_at_random(seed):
+    tiles = all_tiles()
+    batches, _, _ = run(tiles, seed=seed)
+    order = np.random.default_rng(seed).permutation(len(tiles)).tolist()
+    known, at_random = set(batches[0]), []
+    for number, batch in enumerate(batches[1:], start=1):
+        if batch == [at for at in order if at not in known][: len(batch)]:
+            at_random.append(number)
+        known |= set(batch)
+    assert batches[0] == order[:FIRST_TILES]
+    assert len(at_random) == 1
+
+
 def test_a_seed_determines_the_search():
     tiles = all_tiles()
     assert run(tiles, seed=3) == run(tiles, seed=3)
@@ -121,7 +135,7 @@ def test_tiles_without_sizes_to_compare_are_all_estimated(tiles):
 
 
 def test_equal_times_end_the_search_soon():
-    assert len(run(all_tiles(), lambda _tile: 2.5)[1]) <= FIRST_TILES + search.SEARCHED_BATCH_TILES
+    assert len(run(all_tiles(), lambda _tile: 2.5)[1]) <= FIRST_TILES + 2 * search.SEARCHED_BATCH_TILES
 
 
 def test_a_large_space_is_searched():
