@@ -94,8 +94,8 @@ class GPU(Presented):
         Limits on the resident threads, blocks and warps of an SM.
     registers, register_unit
         Registers of an SM, and the unit in which they are allocated to a warp.
-    warp_unit
-        Unit in which the warps of a block are counted when registers are allocated.
+    register_files
+        Number of equal parts of the registers: a warp takes its registers from one of them, that of its sub-core.
     shared_memory, shared_memory_unit, shared_memory_reserved
         Shared memory of an SM in bytes (the largest carve-out, if the L1 shares it), the unit in which it is allocated
         to a block, and the bytes of each block that the driver reserves.
@@ -130,7 +130,7 @@ class GPU(Presented):
     max_warps: int
     registers: int = 32768
     register_unit: int = 64
-    warp_unit: int = 1
+    register_files: int = 1
     shared_memory: int = 49152
     shared_memory_unit: int = 1
     shared_memory_reserved: int = 0
@@ -150,7 +150,7 @@ class GPU(Presented):
     def __post_init__(self) -> None:
         """Reject impossible numbers."""
         counts = ("sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit", "max_block_threads")
-        for name in (*counts, "warp_unit", "shared_memory_unit"):
+        for name in (*counts, "register_files", "shared_memory_unit"):
             check_int(name, getattr(self, name), 1)
         if not isinstance(self.architecture, str):
             raise ConfigError(f"architecture={self.architecture!r}: must be a text")
@@ -291,7 +291,7 @@ UNLIMITED_FIELDS = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshr
 """Fields of those tables for which None, written as ``inf``, means unlimited."""
 
 DEFAULTS_OMITTED = {
-    "": ("architecture", "warp_unit", "shared_memory_unit", "shared_memory_reserved"),
+    "": ("architecture", "register_files", "shared_memory_unit", "shared_memory_reserved"),
     "l1": (
         "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "bare_factor",
         "caches", "dlcm", "tag_sets", "reserved", "pools", "protected",

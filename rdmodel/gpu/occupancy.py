@@ -36,28 +36,40 @@ class Occupancy:
 def compute_occupancy(launch: Launch, gpu: GPU) -> Occupancy:
     """Return the occupancy: the number of blocks of a launch that fit on one SM at a time, and its limit.
 
-    The number is the minimum over the limits on blocks, threads, warps, registers and shared memory. Registers are
-    allocated per warp in multiples of ``gpu.register_unit``, to warps in groups of ``gpu.warp_unit``. Shared memory is
-    that of `rdmodel.gpu.shared_memory`. Raises a `LaunchError` that names the limit if not even one block fits.
+    The number is the minimum over the limits on blocks, threads, warps, registers and shared memory. A warp takes its
+    registers, in multiples of ``gpu.register_unit``, from one of the ``gpu.register_files`` of equal size. Shared
+    memory is that of `rdmodel.gpu.shared_memory`. Raises a `LaunchError` that names the limit if not even one block
+    fits. A launch is also refused if one block does not fit with its warps rounded up to a multiple of the files, as
+    by the GPU (NVIDIA, cuda_occupancy.h, cudaOccMaxBlocksPerSMRegsLimit).
     """
     threads, warps = launch.block_threads, launch.block_warps
     if threads > gpu.max_block_threads:
         raise LaunchError(
             f"block={launch.block}: {threads} threads, {gpu.name} allows at most {gpu.max_block_threads} per block"
         )
-    unit, group = gpu.register_unit, gpu.warp_unit
-    registers = -(-warps // group) * group * (-(-launch.registers * WARP // unit) * unit)
     needs = {
         "blocks": (1, gpu.max_blocks),
         "threads": (threads, gpu.max_threads),
         "warps": (warps, gpu.max_warps),
-        "registers": (registers, gpu.registers),
+        "registers": (-(-warps // gpu.register_files) * gpu.register_files * _registers(launch, gpu), gpu.registers),
         "shared memory": (block_shared_memory(launch, gpu), available_shared_memory(launch, gpu)),
     }
     fits = {name: has // need for name, (need, has) in needs.items() if need}
+    if fits.get("registers"):
+        fits["registers"] = warps_with_registers(launch, gpu) // warps
     limiter = min(fits, key=lambda name: fits[name])
     if fits[limiter] == 0:
         need, has = needs[limiter]
         resource = "bytes of shared memory" if limiter == "shared memory" else limiter
         raise LaunchError(f"a block cannot be resident: it needs {need} {resource}, an SM of {gpu.name} has {has}")
     return Occupancy(fits[limiter], limiter, fits[limiter] * warps, gpu.max_warps)
+
+
+def warps_with_registers(launch: Launch, gpu: GPU) -> int:
+    """Return the number of warps for which an SM has registers; the launch must use some."""
+    return gpu.registers // gpu.register_files // _registers(launch, gpu) * gpu.register_files
+
+
+def _registers(launch: Launch, gpu: GPU) -> int:
+    """Return the registers that a warp takes."""
+    return -(-launch.registers * WARP // gpu.register_unit) * gpu.register_unit

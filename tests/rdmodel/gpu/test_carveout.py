@@ -29,7 +29,7 @@ def machine(unified: int, choices: tuple[int, ...], threads: int, blocks: int, *
     l1 = CacheConfig(size=size, ways=size // 512, index=Linear(), sector=32, unified=unified * KB, carveouts=carveouts)
     return GPU(
         name="test", sms=2, max_threads=threads, max_warps=threads // 32, max_blocks=blocks, registers=65536,
-        register_unit=256, warp_unit=4, shared_memory=carveouts[-1], l1=l1, **changes,
+        register_unit=256, register_files=4, shared_memory=carveouts[-1], l1=l1, **changes,
     )  # fmt: skip
 
 
@@ -165,10 +165,3 @@ def test_the_rule_is_that_of_launches_on_an_h100():
     ]
     assert len(rows) == 108
     assert wrong == [(448, 0)]
-
-
-def test_registers_are_given_to_groups_of_warps():
-    # 41 registers take 1536 of a warp; of the 42 warps for which there is room, 40 are in whole groups of four.
-    run = launch(32 * 5, registers=41)
-    assert compute_occupancy(run, GA100.replace(warp_unit=1)).blocks == 8
-    assert compute_occupancy(run, GA100).blocks == 5

@@ -129,7 +129,7 @@ def test_choices_are_kept_in_order_and_once():
         ({"l2": L2Config(sector=32, fetch=96)}, "l2.fetch=96: must be a multiple of l2.sector=32 that divides l1.line"),
         ({"l2": L2Config(fetch=64)}, "l2.fetch=64: must be a multiple of l2.sector=128"),
         ({"architecture": None}, "architecture=None: must be a text"),
-        ({"warp_unit": 0}, "warp_unit=0: must be at least 1"),
+        ({"register_files": 0}, "register_files=0: must be at least 1"),
         ({"shared_memory_unit": 0}, "shared_memory_unit=0: must be at least 1"),
         ({"shared_memory_reserved": -1}, "shared_memory_reserved=-1: must be at least 0"),
         (
@@ -158,12 +158,12 @@ def test_a_gpu_from_before_maxwell_has_the_same_dict_as_before_sectors():
         "size", "ways", "line", "index", "mshrs", "mshr_merge", "mshr_per_warp", "allocate", "miss_queue",
     ]  # fmt: skip
     assert list(plain["l2"]) == ["clock", "slices", "size", "ways", "mshrs", "mshr_merge", "queue", "latency"]
-    assert {"architecture", "warp_unit", "shared_memory_unit", "shared_memory_reserved"}.isdisjoint(plain)
+    assert {"architecture", "register_files", "shared_memory_unit", "shared_memory_reserved"}.isdisjoint(plain)
 
 
 def test_a_sectored_gpu_survives_its_dict():
     l1 = CacheConfig(**UNIFIED, sector=32, stores="through", caches=("local", "nc")).with_carveout(32768)
-    original = gpu(l1=l1, shared_memory=65536, warp_unit=4, l2=L2Config(sector=32, index="hash", partitions=2))
+    original = gpu(l1=l1, shared_memory=65536, register_files=4, l2=L2Config(sector=32, index="hash", partitions=2))
     plain = json.loads(json.dumps(original.to_dict()))
     assert plain["l1"]["carveouts"] == [0, 32768, 65536]
     assert gpu_from_dict(plain) == original

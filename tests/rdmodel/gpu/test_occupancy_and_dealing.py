@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rdmodel import presets
 from rdmodel.errors import ConfigError, LaunchError
 from rdmodel.gpu.config import GPU, CacheConfig
 from rdmodel.gpu.occupancy import compute_occupancy
@@ -28,31 +29,45 @@ def make_launch(block=(32, 1, 1), grid=(100, 1, 1), **needs: int) -> Launch:
 
 
 def usage(launch: Launch, unit: int) -> dict[str, int]:
-    """Count what one block occupies: thread by thread, warp by warp, register unit by register unit."""
+    """Count what one block occupies: thread by thread, warp by warp; the registers are those of a warp, in units."""
     x, y, z = launch.block
     threads = sum(1 for _ in range(x) for _ in range(y) for _ in range(z))
-    warps = len({thread // WARP for thread in range(threads)})
     registers = 0
-    for _ in range(warps):
-        allocated = 0
-        while allocated < WARP * launch.registers:
-            allocated += unit
-        registers += allocated
+    while registers < WARP * launch.registers:
+        registers += unit
     return {
         "blocks": 1,
         "threads": threads,
-        "warps": warps,
+        "warps": len({thread // WARP for thread in range(threads)}),
         "registers": registers,
         "shared memory": launch.shared_memory,
     }
 
 
-def fit_one_by_one(one: dict[str, int], limits: dict[str, int]) -> int:
-    """Add blocks as long as no resource is exceeded."""
+def give_registers(files: list[int], one: dict[str, int], size: int) -> bool:
+    """Give the warps of a block registers, each from the file of which least is taken; return whether all get some."""
+    for _ in range(one["warps"]):
+        files[files.index(min(files))] += one["registers"]
+    return max(files) <= size
+
+
+def fit_one_by_one(one: dict[str, int], gpu: GPU) -> tuple[int, set[str]]:
+    """Add blocks as long as no resource is exceeded; return their number, and the resources that the next one lacks."""
+    limits = {
+        "blocks": gpu.max_blocks,
+        "threads": gpu.max_threads,
+        "warps": gpu.max_warps,
+        "shared memory": gpu.shared_memory,
+    }
+    files, size = [0] * gpu.register_files, gpu.registers // gpu.register_files
     count = 0
-    while all((count + 1) * one[name] <= limits[name] for name in one):
+    while True:
+        lacking = {name for name, limit in limits.items() if (count + 1) * one[name] > limit}
+        if not give_registers(files, one, size):
+            lacking.add("registers")
+        if lacking:
+            return count, lacking
         count += 1
-    return count
 
 
 LAUNCHES = st.builds(
@@ -70,6 +85,7 @@ GPUS = st.builds(
     max_warps=st.integers(1, 64),
     registers=st.integers(1, 40000),
     register_unit=st.sampled_from([1, 64, 100, 256, 512]),
+    register_files=st.sampled_from([1, 2, 4]),
     shared_memory=st.integers(0, 20000),
     max_block_threads=st.integers(300, 1024),
     l1=st.just(L1),
@@ -79,22 +95,17 @@ GPUS = st.builds(
 @given(LAUNCHES, GPUS)
 def test_residency_is_how_many_blocks_can_be_added_before_a_resource_runs_out(launch, gpu):
     one = usage(launch, gpu.register_unit)
-    limits = {
-        "blocks": gpu.max_blocks,
-        "threads": gpu.max_threads,
-        "warps": gpu.max_warps,
-        "registers": gpu.registers,
-        "shared memory": gpu.shared_memory,
-    }
-    fitting = fit_one_by_one(one, limits)
-    if one["threads"] > gpu.max_block_threads or fitting == 0:
+    fitting, lacking = fit_one_by_one(one, gpu)
+    # A launch is checked as if each file gave registers to equally many warps.
+    whole = {**one, "warps": -(-one["warps"] // gpu.register_files) * gpu.register_files}
+    refused = not give_registers([0] * gpu.register_files, whole, gpu.registers // gpu.register_files)
+    if one["threads"] > gpu.max_block_threads or fitting == 0 or refused:
         with pytest.raises(LaunchError):
             compute_occupancy(launch, gpu)
         return
     found = compute_occupancy(launch, gpu)
     assert found.blocks == fitting
-    # The limiter is a resource that has no room for one more block.
-    assert (fitting + 1) * one[found.limiter] > limits[found.limiter]
+    assert found.limiter in lacking
 
 
 @pytest.mark.parametrize(
@@ -116,6 +127,24 @@ def test_a_partial_warp_occupies_a_whole_warp_and_its_registers():
     gpu = FERMI.replace(registers=2 * 1024, register_unit=1)
     assert compute_occupancy(make_launch(block=(33, 1, 1), registers=32), gpu).blocks == 1
     assert compute_occupancy(make_launch(block=(32, 1, 1), registers=32), gpu).blocks == 2
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "blocks"),
+    # 65,536 registers in four files: 16,384 give 9 warps 1,792 registers each, 7 warps 2,304, and one warp 8,192.
+    [(32, 55, 32), (64, 55, 18), (96, 55, 12), (160, 55, 7), (64, 70, 14), (192, 70, 4), (32, 255, 8), (96, 255, 2)],
+)
+def test_warps_take_registers_from_the_file_of_their_sub_core(threads, registers, blocks):
+    assert (
+        compute_occupancy(make_launch(block=(threads, 1, 1), registers=registers), presets.gpu("h200")).blocks == blocks
+    )
+
+
+def test_a_block_whose_warps_fit_only_unevenly_is_refused():
+    # 9 warps of 7,168 registers need 64,512 in all, but a file of 16,384 has enough for two of them only.
+    launch = make_launch(block=(288, 1, 1), registers=224)
+    with pytest.raises(LaunchError, match="it needs 86016 registers, an SM of h200 has 65536"):
+        compute_occupancy(launch, presets.gpu("h200"))
 
 
 def test_unknown_registers_and_shared_memory_limit_nothing():

@@ -225,7 +225,7 @@ def test_without_such_a_table_near_misses_come_from_all_keys():
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ("warp_unit", "1"), ("shared_memory_unit", "1"), ("shared_memory_reserved", "0"),
+        ("register_files", "1"), ("shared_memory_unit", "1"), ("shared_memory_reserved", "0"),
         ("l1.sector", "none"), ("l1.request_bytes", "128"), ("l1.tags_per_step", "1"), ("l1.stores", "free"),
         ("l1.unified", "0"), ("l1.carveouts", ""), ("l1.carveout", "auto"), ("l1.caches", "nc,local,global"),
         ("l2.sector", "none"), ("l2.fetch", "none"), ("l2.index", "linear"), ("l2.partitions", "1"),
@@ -245,7 +245,7 @@ def test_every_key_that_is_omitted_at_its_default_accepts_it(key, text):
 AMPERE = {
     "l1.size": "192K", "l1.ways": "384", "l1.index": "linear", "l1.sector": "32", "l1.tags_per_step": "4",
     "l1.stores": "through", "l1.unified": "192K", "l1.carveouts": "0,8K,16K,32K,64K,100K,132K,164K",
-    "shared_memory": "164K", "shared_memory_unit": "128", "shared_memory_reserved": "1K", "warp_unit": "4",
+    "shared_memory": "164K", "shared_memory_unit": "128", "shared_memory_reserved": "1K", "register_files": "4",
     "architecture": "Ampere", "l2.sector": "32", "l2.fetch": "64", "l2.index": "hash",
 }  # fmt: skip
 

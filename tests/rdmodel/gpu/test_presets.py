@@ -101,7 +101,7 @@ BANDWIDTH = {
 
 ORIGIN = re.compile(
     r"(Nugteren|Jia|Wang|Khairy|Koo) et al\., (HPCA|DATE|GPGPU-8|ISCA) 20\d\d, (section|table)"
-    r"|CUDA C Programming Guide 5|NVIDIA, (GeForce|Fermi|Kepler)"
+    r"|CUDA C Programming Guide 5|NVIDIA, (GeForce|Fermi|Kepler|cuda_occupancy)"
     r"|(deviceQuery in )?[a-z]+/[a-z_]+(@[0-9a-f]+)?, |inferred"
     r"|fitted to the simulator by: rdmodel calibrate "
 )
