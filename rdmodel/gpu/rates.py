@@ -24,7 +24,7 @@ class RatesConfig:
     and `conversion_64` (from or to 64 bits) results of single threads; `matrix_fp16` and so on: floating-point (or
     integer) operations of matrix products, by the type of the factors (0: no such unit); `requests` memory instructions
     of warps; `l1_bytes` of data from the L1; `shared_wavefronts` passes over the banks of shared memory;
-    `l2_port_bytes` from the L2.
+    `constant_loads` words from constant memory by instructions of their own; `l2_port_bytes` from the L2.
 
     A slice of the L2 moves `l2_slice_bytes` per cycle of its own clock; all of them together reach `l2_efficiency` of
     the sum. The DRAM reaches `dram_efficiency` of its peak.
@@ -49,6 +49,7 @@ class RatesConfig:
     requests: float | None = None
     l1_bytes: float | None = None
     shared_wavefronts: float | None = None
+    constant_loads: float | None = None
     l2_port_bytes: float | None = None
     l2_slice_bytes: float | None = None
     l2_efficiency: float | None = None

@@ -10,7 +10,7 @@ from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.timing.conversion_units import by_unit
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import WARP, Work
-from rdmodel.trace.work import L1_ACCESSES, MATRIX_TYPES, SHARED_ACCESSES
+from rdmodel.trace.work import CONSTANT_ACCESSES, L1_ACCESSES, MATRIX_TYPES, SHARED_ACCESSES
 
 LANES: Mapping[str, int] = {
     **dict.fromkeys(("fp32", "fp64", "int", "special", "conversion", "conversion_64"), WARP),
@@ -20,6 +20,9 @@ LANES: Mapping[str, int] = {
 
 NEAREST_MATRIX_RATE = {"fp6": "fp8", "fp4": "fp8", "int4": "int8", "binary": "int8"}
 """The rate of matrix products of types that have no table: not more than theirs."""
+
+GUARDED_LOADS_SINCE = (9, 0)
+"""Compute capability since which an instruction with a predicate has no operand from constant memory."""
 
 UNITED_BEFORE, UNITED_SINCE = (5, 0), (7, 0)
 """Compute capabilities before and since which shared memory and L1 are one memory with one path for data."""
@@ -83,17 +86,26 @@ def compute_demands(
     ]
 
 
-def issued_instructions(work: Work) -> float:
+def issued_instructions(work: Work, capability: tuple[int, int]) -> float:
     """Return the instructions that need an issue slot: all but operands from constant memory.
 
     An instruction reads an operand from constant memory without a load if all lanes read the same word.
     """
-    return work.issued - work.instructions["load_constant"] + work.constant_replays
+    count = work.instructions
+    constants = sum(count[name] for name in CONSTANT_ACCESSES)
+    return work.issued - constants + loads_of_constants(work, capability) + work.constant_replays
+
+
+def loads_of_constants(work: Work, capability: tuple[int, int]) -> float:
+    """Return the loads from constant memory that are instructions: those under predicates only since 9.0."""
+    guarded = work.instructions["load_constant_guarded"] if capability >= GUARDED_LOADS_SINCE else 0
+    return work.instructions["load_constant_indexed"] + guarded
 
 
 def _core_demands(work: Work, gpu: GPU, rates: Mapping[str, float]) -> list[Demand]:
-    count = by_unit(work.instructions, compute_capability(gpu))
-    cycles = {"issue slots": issued_instructions(work) / rates["issue"]}
+    capability = compute_capability(gpu)
+    count = by_unit(work.instructions, capability)
+    cycles = {"issue slots": issued_instructions(work, capability) / rates["issue"]}
     cycles |= {name: count[name] * lanes / rates[name] for name, lanes in LANES.items()}
     cycles["conversion"] += cycles.pop("conversion_64")  # in the same units
     cycles["matrix units"] = sum(
@@ -121,6 +133,7 @@ def _l1_demands(work: Work, passes: float, gpu: GPU, rates: Mapping[str, float])
         "load/store requests": (requests + work.instructions["shuffle"]) / rates["requests"],
         "L1 lookups": sum(work.tag_lookups.values()) / gpu.l1.tags_per_step,
         "L1 wavefronts": own + (shared if united else 0.0),
+        "constant loads": (loads_of_constants(work, capability) + work.constant_replays) / rates["constant_loads"],
     }
     if not united:
         demands["shared wavefronts"] = shared

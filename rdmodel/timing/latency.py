@@ -12,7 +12,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
 from rdmodel.timing.conversion_units import UNITS, by_unit, unit_of
-from rdmodel.timing.demands import LANES
+from rdmodel.timing.demands import GUARDED_LOADS_SINCE, LANES
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import ALL_NEEDS, Columns, Op, Segment, Space, Trace, Work, locate_block
 from rdmodel.trace.columns import slice_warps
@@ -32,7 +32,10 @@ WINDOW = 64
 """Bits of `needs`: an instruction waits for all loads that are further back."""
 
 CONSTANT_LATENCY = 8.0
-"""Cycles of a load that hits the constant cache, beyond its issue (inferred; Jia et al., arXiv 1804.06826, give 27)."""
+"""Cycles of an operand that hits the constant cache, beyond its issue (inferred)."""
+
+CONSTANT_LOAD_LATENCY = 27.0
+"""Cycles of a load that hits the constant cache (Jia et al., arXiv 1804.06826, V100)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
         "load_texture": load,
         "load_local": hit,
         "load_constant": CONSTANT_LATENCY,
+        "load_constant_guarded": CONSTANT_LATENCY if capability < GUARDED_LOADS_SINCE else CONSTANT_LOAD_LATENCY,
+        "load_constant_indexed": CONSTANT_LOAD_LATENCY,
         "atomic": behind,
         "barrier": rates["barrier_latency"],
     }

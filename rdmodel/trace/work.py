@@ -38,6 +38,8 @@ MEMORY_CLASSES = (
     "store_shared",
     "atomic_shared",
     "load_constant",
+    "load_constant_guarded",
+    "load_constant_indexed",
     "load_texture",
 )
 """Classes of instructions that access memory: operation and space."""
@@ -53,6 +55,9 @@ MATRIX_TYPES = ("fp16", "bf16", "tf32", "fp64", "fp8", "fp6", "fp4", "int8", "in
 
 L1_ACCESSES = ("load_global", "store_global", "atomic_global", "load_local", "store_local", "load_texture")
 """Keys of `Work.requests`, `Work.tag_lookups` and `Work.sectors`: classes of instructions that go through the L1."""
+
+CONSTANT_ACCESSES = ("load_constant", "load_constant_guarded", "load_constant_indexed")
+"""Classes of loads from constant memory."""
 
 SHARED_ACCESSES = ("load_shared", "store_shared", "atomic_shared")
 """Keys of `Work.shared_wavefronts` and `Work.shared_groups`."""
@@ -86,7 +91,8 @@ class Work:
     instructions
         Instructions of warps that were issued, by class (`INSTRUCTION_CLASSES`). A warp whose lanes are all switched
         off by a predicate issues the instruction, too. Without `has_arithmetic`, all instructions that do not access
-        memory are in the class ``other``.
+        memory are in the class ``other``. Loads from constant memory whose address depends on the thread
+        (``indexed``), and those in short branches (``guarded``), are apart: GPUs differ in which of them are operands.
     operations
         Arithmetic of single threads (`OPERATIONS`), active lanes only: additions and subtractions, multiplications,
         fused multiply-adds, and others (divisions and square roots) per precision, and integer instructions. A packed

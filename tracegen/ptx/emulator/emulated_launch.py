@@ -365,7 +365,7 @@ class EmulatedLaunch:
 
     @cached_property
     def _work_table(self) -> WorkTable:
-        return WorkTable(self._program.steps, self._executed)
+        return WorkTable(self._program, self._executed)
 
     def last_work(self) -> Work:
         """Return the work of the block that was executed last, without the requests of its memory instructions."""

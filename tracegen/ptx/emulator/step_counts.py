@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import Work
 from rdmodel.trace.work import INSTRUCTION_CLASSES, MATRIX_TYPES, OPERATIONS, SHARED_ACCESSES
+from tracegen.ptx.lowering.constants import constant_loads
 from tracegen.ptx.lowering.fusion import fused_instructions
 from tracegen.ptx.lowering.machine_code import MachineCode, machine_code
-from tracegen.ptx.lowering.program import NO_SLOT, Step
+from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import is_memory_step
 
 COUNTS = ("issued", "warps", "lanes", "shared", "local", "wavefronts", "groups", "active")
@@ -33,7 +34,8 @@ class WorkTable:
     active lanes count there.
     """
 
-    def __init__(self, steps: Sequence[Step], executed: Collection[int]) -> None:
+    def __init__(self, kernel: LoweredKernel, executed: Collection[int]) -> None:
+        steps = kernel.steps
         n = len(steps)
         self._lane_counts = np.full(n, _LANES)
         unknown = {slot for index, step in enumerate(steps) if index not in executed for slot in step.dst} - {NO_SLOT}
@@ -45,6 +47,7 @@ class WorkTable:
         self._shared = np.zeros((n, len(SHARED_ACCESSES)))
         self._generic: list[tuple[int, str]] = []
         guarded, fused = _guarded_steps(steps), fused_instructions(steps)
+        self._constants = constant_loads(kernel)
         for index, step in enumerate(steps):
             if is_memory_step(step):
                 self._add_access(index, step)
@@ -62,6 +65,7 @@ class WorkTable:
         if step.space == "GENERIC":
             self._generic.append((index, verb))
         name = "load_texture" if step.op in ("TEX", "SULD") else f"{verb}_{_SPACES[step.space]}"
+        name = self._constants.get(index, name)
         self._issued[index, INSTRUCTION_CLASSES.index(_known(name))] += 1
 
     def _add_instruction(self, index: int, guarded: int, code: MachineCode) -> None:

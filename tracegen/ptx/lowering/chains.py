@@ -15,20 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
-from tracegen.ptx.lowering.basic_blocks import PREDICATED_INSTRUCTIONS
+from tracegen.ptx.lowering.constants import constant_loads
 from tracegen.ptx.lowering.machine_code import machine_code
+from tracegen.ptx.lowering.predication import CONTROL, predicated_branches
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import READS, is_memory_step
 
 LOOP_ITERATIONS = 3
 """Iterations of a loop after which the time from one to the next does not change."""
 
-_ENDS = frozenset({"BRA", "BRX", "CALL", "RET", "EXIT", "TRAP", "BAR", "MBAR"})
-"""Operations that end a piece."""
-
 _LOADS = {
     "GLOBAL": "load_global", "GENERIC": "load_global", "LOCAL": "load_local", "SHARED": "load_shared",
-    "CONST": "load_constant",
 }  # fmt: skip
 """Names of the latencies of loads, by space."""
 
@@ -111,35 +108,18 @@ class _Branch:
 def straight_pieces(kernel: LoweredKernel) -> list[Piece]:
     """Return the pieces of a kernel, in the order of its steps."""
     steps = kernel.steps
-    skips = _predicated_branches(steps)
+    skips, constants = predicated_branches(steps), constant_loads(kernel)
     starts = {0, *kernel.targets}
     for index, step in enumerate(steps):
-        if step.op in _ENDS and index not in skips:
+        if step.op in CONTROL and index not in skips:
             starts.add(index + 1)
             if isinstance(step.target, int) and step.op in ("BRA", "CALL"):
                 starts.add(step.target)
     ordered = sorted(start for start in starts if start < len(steps))
-    return [_piece(steps, first, end, skips) for first, end in pairwise([*ordered, len(steps)])]
+    return [_piece(steps, first, end, skips, constants) for first, end in pairwise([*ordered, len(steps)])]
 
 
-def _predicated_branches(steps: Sequence[Step]) -> set[int]:
-    """Return the branches that the assembler replaces by predicates: those over a few instructions."""
-    entered: dict[int, int] = {}
-    for step in steps:
-        if step.op == "BRA":
-            entered[step.target] = entered.get(step.target, 0) + 1
-    found = set()
-    for index, step in enumerate(steps):
-        body = steps[index + 1 : step.target] if step.op == "BRA" and step.guard != NO_SLOT else ()
-        if not body or any(each.op in _ENDS for each in body):
-            continue
-        entries = any(place in entered for place in range(index + 1, step.target))
-        if not entries and sum("COUNTED" in each.flags for each in body) <= PREDICATED_INSTRUCTIONS:
-            found.add(index)
-    return found
-
-
-def _piece(steps: Sequence[Step], first: int, end: int, skips: Collection[int]) -> Piece:
+def _piece(steps: Sequence[Step], first: int, end: int, skips: Collection[int], constants: Mapping[int, str]) -> Piece:
     links, classes, accesses, counted = [], dict[str, int](), 0, -1
     predicates: list[tuple[int, int, int]] = []  # slot, end and number of each branch around a step
     for index, step in enumerate(steps[first:end], start=first):
@@ -152,7 +132,7 @@ def _piece(steps: Sequence[Step], first: int, end: int, skips: Collection[int]) 
             counted = index
         if memory:
             accesses += 1
-            loads = "atomic" if step.op == "ATOM" else _LOADS.get(step.space, "load_global")
+            loads = "atomic" if step.op == "ATOM" else constants.get(index) or _LOADS.get(step.space, "load_global")
             if predicates and loads == "load_global":
                 loads = "load_alone"
             latency = loads if step.op in READS else ""

@@ -1,0 +1,1 @@
+"""The instructions with which machine code reads constant memory, by compute capability."""
