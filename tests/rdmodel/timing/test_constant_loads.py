@@ -24,7 +24,7 @@ INDEXED = " ".join(LOAD.format(place="%rd2", at=4 * i) for i in range(8))
 
 
 def timed(loads, name, place="%r2"):
-    """Time 64 warps per SM, each of which loads 8 words in each of 500 iterations; return the term in loads of warps."""
+    """Time 64 warps per SM that load 8 words in each of 500 iterations; return the term for one iteration of a warp."""
     gpu = presets.gpu(name)
     text = PTX.replace("LOADS", loads).replace("PLACE", place)
     found = rd.time(cuda.trace(text, "k", gpu.sms * (gpu.max_warps // 8), 256, ["float[4]:zeros"]), gpu)
