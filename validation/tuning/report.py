@@ -121,8 +121,8 @@ NOTES = """## Explained and unexplained
   global memory alike. The time of most points is two cycles per load. Neither has an advantage, and the
   best points load each element once for several results: `block_size_y=1` and `tile_size_y=4`, whose rows the compiler
   finds equal. Where tiles reach beyond the image, each load has its own condition, and no two are merged: all these
-  points take the time of 225 loads per result, whatever their tile. A warp waits for these loads one after the other,
-  which is predicted to take too long in blocks of few columns.
+  points take the time of 225 loads per result, whatever their tile. The model lets a warp wait for these loads one
+  after the other, as in the code of `ptxas`, which is predicted to take up to twice as long where few warps run.
 * **Constant memory**: the filter's weights are operands of multiply-adds, and take no load. All points use it.
 * **Padding** is visible in the L1 wavefronts: it removes conflicts, but these bind few points.
 * **The read-only cache without shared memory**: `read_only=1 use_shmem=0` takes 1.2 to 1.8 times as long as predicted,

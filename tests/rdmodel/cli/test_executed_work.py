@@ -37,8 +37,8 @@ def test_predict_has_the_work_of_the_modelled_blocks_and_the_occupancy(run, laun
     status, out, err = run("predict", *launch, *options)
     assert (status, err) == (0, "")
     plain = json.loads(out)
-    # 104 registers for each of 32 lanes, allocated to four warps together: 65536 / 13312 = 4 blocks.
-    assert plain["occupancy"] == {"blocks": 4, "limiter": "registers", "warps": 8, "max_warps": 64}
+    # 104 registers for each of 32 lanes: 4 warps take 13312 of the 16384 of a sub-core, and 8 blocks have 16 warps.
+    assert plain["occupancy"] == {"blocks": 8, "limiter": "registers", "warps": 16, "max_warps": 64}
     work = plain["work"]
     assert (work["blocks"], work["counted_blocks"]) == (20, 8)
     assert work["flops"]["fp32"] == 20 * 2 * 64
@@ -53,9 +53,9 @@ def test_predict_has_the_work_of_the_modelled_blocks_and_the_occupancy(run, laun
 @pytest.mark.parametrize("command", ["predict", "simulate"])
 def test_texts_and_json_name_what_limits_the_occupancy(run, launch, command):
     options = (command, *launch, "--registers", "100")
-    assert "\noccupancy: 4 blocks, 8 of 64 warps (registers)\n\n" in run(*options)[1]
+    assert "\noccupancy: 8 blocks, 16 of 64 warps (registers)\n\n" in run(*options)[1]
     plain = json.loads(run(*options, "--json")[1])
-    assert plain["occupancy"] == {"blocks": 4, "limiter": "registers", "warps": 8, "max_warps": 64}
+    assert plain["occupancy"] == {"blocks": 8, "limiter": "registers", "warps": 16, "max_warps": 64}
     assert [*plain][-1] == "config"
 
 

@@ -14,7 +14,7 @@ from rdmodel.gpu.overrides import OVERRIDE_SOURCE, override
 from rdmodel.gpu.rates import MATRIX_RATES, RATE_NAMES, SHARES_OF_PEAKS
 
 ORIGIN = re.compile(
-    r"NVIDIA[,:]|CUDA C|[A-Za-z0-9-]+/[a-z-]+@[0-9a-f]+, |inferred[ ,:]|(Jia|Abdelkhalik) et al\.|Mei and Chu"
+    r"NVIDIA[,:]|CUDA C|[A-Za-z0-9-]+/[a-z-]+@[0-9a-f]+, |inferred[ ,:]|(Jia|Abdelkhalik) et al\.|Mei and Chu|validation/[a-z0-9]+/"
 )
 
 # Peaks of data sheets, in TFLOP/s: FP32, FP64, and matrix products of FP16 with FP32 sums.
