@@ -14,7 +14,8 @@ from rdmodel.gpu.overrides import OVERRIDE_SOURCE, override
 from rdmodel.gpu.rates import MATRIX_RATES, RATE_NAMES, SHARES_OF_PEAKS
 
 ORIGIN = re.compile(
-    r"NVIDIA[,:]|CUDA C|[A-Za-z0-9-]+/[a-z-]+@[0-9a-f]+, |inferred[ ,:]|(Jia|Abdelkhalik) et al\.|Mei and Chu|validation/[a-z0-9]+/"
+    r"NVIDIA[,:]|CUDA C|[A-Za-z0-9-]+/[a-z-]+@[0-9a-f]+, |validation/[a-z0-9]+/|inferred[ ,:]|"
+    r"(Jia|Abdelkhalik) et al\.|Mei and Chu"
 )
 
 # Peaks of data sheets, in TFLOP/s: FP32, FP64, and matrix products of FP16 with FP32 sums.
