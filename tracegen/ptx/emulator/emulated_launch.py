@@ -42,7 +42,7 @@ from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, differs_
 from tracegen.ptx.isa.tensor_map import BYTES as MAP_BYTES
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
-from tracegen.ptx.lowering.chains import Piece, executions, straight_pieces
+from tracegen.ptx.lowering.chains import Chain, Piece, chains_of, straight_pieces
 from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.lowering.notes import decisive_variables
 from tracegen.ptx.lowering.pointers import global_targets
@@ -53,6 +53,7 @@ from tracegen.ptx.lowering.slicing import PARAMETER, changes_data, depends_on_da
 from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.registers.counting import count_registers
+from tracegen.ptx.registers.liveness import live_registers
 from tracegen.ptx.registers.spilling import count_spills
 from tracegen.ptx.syntax.ast import Module
 from tracegen.simt.kernel_trace import shape
@@ -385,18 +386,12 @@ class EmulatedLaunch:
 
     @cached_property
     def _pieces(self) -> list[Piece]:
-        return straight_pieces(self._program)
+        return straight_pieces(self._program, live_registers(self._machine.module, self._program.name))
 
-    def last_chains(self, latencies: Mapping[str, float]) -> list[tuple[float, Mapping[str, float], float]]:
+    def last_chains(self, latencies: Mapping[str, float], registers: int) -> list[Chain]:
         """Return the pieces of the block that was executed last: cycles, instructions by class, accesses, per warp."""
-        warps = self.launch.block_warps
-        found: list[tuple[float, Mapping[str, float], float]] = []
-        for piece, count in zip(self._pieces, executions(self._pieces, self._last_counts[:, 0]), strict=True):
-            if count:
-                share = count / warps
-                classes = {name: number * share for name, number in piece.classes.items()}
-                found.append((piece.longest_chain(latencies) * share, classes, piece.accesses * share))
-        return found
+        issued, warps = self._last_counts[:, 0], self.launch.block_warps
+        return chains_of(self._pieces, issued, warps, latencies, registers)
 
     def _make_machine(self) -> BlockMachine:
         program, threads = self._program, self.launch.block_threads

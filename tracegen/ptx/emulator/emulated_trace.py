@@ -83,7 +83,7 @@ class EmulatedTrace(Trace):
         """Return the straight pieces of the kernel, as an average warp of one block executes them."""
         with self.launched.lock:
             self.block(block)
-            return self.launched.last_chains(latencies)
+            return self.launched.last_chains(latencies, self.launch.registers)
 
     def __len__(self) -> int:
         """Return the number of warp instructions; executes every block, once."""

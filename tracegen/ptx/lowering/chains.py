@@ -9,6 +9,7 @@ place: where one of them uses what another one has loaded, the warp waits before
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -30,11 +31,16 @@ _LOADS = {
 """Names of the latencies of loads, by space."""
 
 
+Chain = tuple[float, Mapping[str, float], float]
+"""A piece, summed over its executions: cycles, its instructions by class without accesses to memory, its accesses."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A step in a chain: the slots that it reads and writes, and its `latency`, by name ("" for none).
 
-    `branch` is the step of the branch whose predicate it has; -1 for none.
+    `branch` is the step of the branch whose predicate it has; -1 for none. A load takes `registers` until the link
+    `last_use`, while `held` registers have other values; `held` is negative if this is unknown.
     """
 
     src: tuple[int, ...]
@@ -42,6 +48,9 @@ class Link:
     latency: str
     memory: bool
     branch: int = -1
+    registers: int = 0
+    last_use: int = 0
+    held: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +67,72 @@ class Piece:
     accesses: int
     loop: bool
 
-    def longest_chain(self, latencies: Mapping[str, float]) -> float:
+    def longest_chain(self, latencies: Mapping[str, float], registers: int = 0) -> float:
         """Return the cycles from the begin of the piece to its last result, and to the start of its last load.
 
         A load whose data no step of the piece uses is not waited for. In a loop, the next iteration may need it: then
-        the result is the time from one iteration to the next.
+        the result is the time from one iteration to the next. Loads overlap as far as a thread has `registers` for
+        their data; 0: without bound.
         """
         ready: dict[int, float] = {}
         ends = [0.0]
         for _ in range(LOOP_ITERATIONS if self.loop else 1):
             begin = longest = ends[-1]
-            branch = _Branch(begin)
-            for link in self.links:
+            branch, window = _Branch(begin), _Window(registers)
+            for at, link in enumerate(self.links):
                 start = max((ready.get(slot, begin) for slot in link.src), default=begin)
-                start = max(start, begin if link.branch < 0 else branch.enter(link))
+                start = max(start, begin if link.branch < 0 else branch.enter(link), window.enter(at, link))
                 end = start + (latencies[link.latency] if link.latency else 0.0)
                 for slot in link.dst:
                     ready[slot] = end
                 branch.add(link, start)
+                window.add(at, link, start)
                 longest = max(longest, start + 1 if link.memory else end)
             ends.append(longest)
         return ends[-1] - ends[-2]
+
+
+class _Window:
+    """The loads under way, which have registers for their data, and when these are free for other loads.
+
+    The assembler moves loads ahead of instructions that do not need them, as far as there are registers for the data.
+    So a load starts when the data of enough earlier ones have been used by instructions that precede it in the PTX.
+    """
+
+    def __init__(self, registers: int) -> None:
+        self._registers = registers
+        self._taken = 0
+        self._loads: dict[int, tuple[Link, float]] = {}  # by their places, with the times of their last uses so far
+        self._loaded: dict[int, int] = {}  # the load of each slot
+
+    def enter(self, at: int, link: Link) -> float:
+        """Return the time before which the link at a place cannot start: when there are registers for a load."""
+        start = 0.0
+        if not self._registers or not link.registers or link.held < 0:
+            return start
+        while self._taken + link.registers > self._registers - link.held:
+            used = [place for place, (load, _) in self._loads.items() if load.last_use < at]
+            if not used:
+                break
+            first = min(used, key=lambda place: self._loads[place][1])
+            load, free = self._loads.pop(first)
+            self._taken -= load.registers
+            start = max(start, free)
+        return start
+
+    def add(self, at: int, link: Link, start: float) -> None:
+        """Let a link that has started use the data of loads; if it is a load, it takes registers."""
+        for slot in link.src:
+            place = self._loaded.get(slot, -1)
+            if place in self._loads:
+                load, before = self._loads[place]
+                self._loads[place] = load, max(before, start)
+        for slot in link.dst:
+            self._loaded.pop(slot, None)
+        if self._registers and link.registers and link.held >= 0:
+            self._loads[at] = link, start
+            self._loaded |= dict.fromkeys(link.dst, at)
+            self._taken += link.registers
 
 
 class _Branch:
@@ -105,8 +159,11 @@ class _Branch:
             self._loaded |= set(link.dst)
 
 
-def straight_pieces(kernel: LoweredKernel) -> list[Piece]:
-    """Return the pieces of a kernel, in the order of its steps."""
+def straight_pieces(kernel: LoweredKernel, live: Mapping[int, int]) -> list[Piece]:
+    """Return the pieces of a kernel, in the order of its steps.
+
+    `live` are the registers that are live at each instruction, by its `id`.
+    """
     steps = kernel.steps
     skips, constants = predicated_branches(steps), constant_loads(kernel)
     starts = {0, *kernel.targets}
@@ -116,12 +173,20 @@ def straight_pieces(kernel: LoweredKernel) -> list[Piece]:
             if isinstance(step.target, int) and step.op in ("BRA", "CALL"):
                 starts.add(step.target)
     ordered = sorted(start for start in starts if start < len(steps))
-    return [_piece(steps, first, end, skips, constants) for first, end in pairwise([*ordered, len(steps)])]
+    return [_piece(steps, first, end, skips, constants, live) for first, end in pairwise([*ordered, len(steps)])]
 
 
-def _piece(steps: Sequence[Step], first: int, end: int, skips: Collection[int], constants: Mapping[int, str]) -> Piece:
+def _piece(
+    steps: Sequence[Step],
+    first: int,
+    end: int,
+    skips: Collection[int],
+    constants: Mapping[int, str],
+    live: Mapping[int, int],
+) -> Piece:
     links, classes, accesses, counted = [], dict[str, int](), 0, -1
     predicates: list[tuple[int, int, int]] = []  # slot, end and number of each branch around a step
+    alive: list[int] = []
     for index, step in enumerate(steps[first:end], start=first):
         predicates = [each for each in predicates if index < each[1]]
         if index in skips:
@@ -143,11 +208,51 @@ def _piece(steps: Sequence[Step], first: int, end: int, skips: Collection[int], 
                 classes[name] = classes.get(name, 0) + count
         src = tuple(slot for slot in (*step.src, step.guard, *(each[0] for each in predicates)) if slot != NO_SLOT)
         dst = tuple(slot for slot in step.dst if slot != NO_SLOT)
-        links.append(Link(src, dst, latency, memory, predicates[0][2] if predicates else -1))
+        registers = len(dst) * max(1, step.width // 32) if memory and latency and index not in constants else 0
+        links.append(Link(src, dst, latency, memory, predicates[0][2] if predicates else -1, registers))
+        alive.append(live.get(id(step.origin), -1))
     last = steps[end - 1]
-    return Piece(counted, links, classes, accesses, loop=last.op == "BRA" and last.target == first)
+    is_loop = last.op == "BRA" and last.target == first
+    return Piece(counted, _with_lifetimes(links, alive), classes, accesses, is_loop)
 
 
-def executions(pieces: Sequence[Piece], issued: NDArray[np.int64]) -> list[int]:
-    """Return how often warps executed each piece, from the numbers of warps that issued each step."""
-    return [int(issued[piece.counted]) if piece.counted >= 0 else 0 for piece in pieces]
+def _with_lifetimes(links: Sequence[Link], alive: Sequence[int]) -> list[Link]:
+    """Return links with the last uses of what loads have loaded, and the registers that are held beside it."""
+    last_use: dict[int, int] = {}
+    loaded: dict[int, int] = {}
+    for at, link in enumerate(links):
+        for slot in link.src:
+            if slot in loaded:
+                last_use[loaded[slot]] = at
+        for slot in link.dst:
+            loaded.pop(slot, None)
+        if link.registers:
+            last_use[at] = len(links)  # until there is a use
+            loaded |= dict.fromkeys(link.dst, at)
+    found, under_way = [], dict[int, int]()
+    for at, (link, registers) in enumerate(zip(links, alive, strict=True)):
+        if not link.registers:
+            found.append(link)
+            continue
+        under_way = {end: taken for end, taken in under_way.items() if end >= at}
+        held = registers - link.registers - sum(under_way.values()) if registers >= 0 else -1
+        under_way[last_use[at]] = under_way.get(last_use[at], 0) + link.registers
+        found.append(replace(link, last_use=last_use[at], held=max(0, held) if registers >= 0 else -1))
+    return found
+
+
+def chains_of(
+    pieces: Sequence[Piece],
+    issued: NDArray[np.int64],
+    warps: int,
+    latencies: Mapping[str, float],
+    registers: int,
+) -> list[Chain]:
+    """Return the pieces as an average one of `warps` warps executes them, which have issued each step so often."""
+    found: list[Chain] = []
+    for piece in pieces:
+        share = int(issued[piece.counted]) / warps if piece.counted >= 0 else 0.0
+        if share:
+            classes = {name: number * share for name, number in piece.classes.items()}
+            found.append((piece.longest_chain(latencies, registers) * share, classes, piece.accesses * share))
+    return found

@@ -43,6 +43,12 @@ def estimate_registers(module: Module, kernel: str) -> int:
     return max(_LEAST, min(live, most))
 
 
+def live_registers(module: Module, kernel: str) -> dict[int, int]:
+    """Return the registers that are live at each instruction of a kernel, by its `id`."""
+    body = module.functions[kernel].body or ()
+    return {id(each): count for each, count in zip(body, _live_at(module, kernel, frozenset()), strict=False)}
+
+
 def crowded_instructions(module: Module, kernel: str, registers: int) -> list[Instruction]:
     """Return the instructions of a kernel at which at least so many registers are live, or else at which most are."""
     live = _live_at(module, kernel, frozenset())
