@@ -62,7 +62,7 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
     A load takes the time of its slowest transaction: that of a hit in the L1, of a hit in the L2, or of DRAM, in the
     shares that `traffic` has. Loads that follow one another (``load_alone``) never wait for data in flight.
     """
-    hit, behind = float(gpu.core.hit_latency), unloaded_latency(gpu) + traffic.dram_read_share * dram_latency(gpu)
+    hit, behind = float(gpu.core.hit_latency), unloaded_latency(gpu) + traffic.dram_wait_share * dram_latency(gpu)
     load, alone = (hit + share * max(0.0, behind - hit) for share in (traffic.missing_share, traffic.fetching_share))
     arithmetic = {name: rates[f"{name}_latency"] for name in ("fp32", "fp16", "fp64", "int", "special", "conversion")}
     capability = compute_capability(gpu)

@@ -45,7 +45,10 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
     places = sorted({_place(launch.grid, share) for share in PLACES})
     # Data that all SMs read fill each partition of the L2.
     room = gpu.l2.slices * gpu.l2.size / gpu.l2.partitions
-    fresh = [_fresh_bytes(footprints, place, min(launch.blocks, gpu.sms * resident), room) for place in places]
+    concurrent = min(launch.blocks, gpu.sms * resident)
+    fresh = [_fresh_bytes(footprints, place, concurrent, room) for place in places]
+    awaited = float(np.mean([_awaited_bytes(footprints, place, concurrent, room) for place in places]))
+    needed = float(np.mean([len(footprints.of(place).reads) for place in places])) * footprints.unit
     written = float(np.mean([len(footprints.of(place).writes) for place in places])) * footprints.unit * launch.blocks
     dram_read = min(read, max(float(np.mean(fresh)) * launch.blocks, _least_read(footprints)))
     return LaunchTraffic(
@@ -54,6 +57,8 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
         l2_read_bytes=read,
         l2_write_bytes=stored,
         dram_read_share=dram_read / read if read else 0.0,
+        # Data that a block reads several times wait once; those that are in the L1 for another block are left out.
+        dram_wait_share=max(dram_read / read, awaited / max(needed, read / launch.blocks)) if read else 0.0,
         dram_bytes=dram_read + written,
     )
 
@@ -80,6 +85,12 @@ class _Footprints:
             writes = np.unique(np.concatenate([empty, *(part.writes for part in parts)]))
             self.known[block] = Footprint(reads, writes)
         return self.known[block]
+
+    def held(self, pieces: NDArray[np.int64], block: int) -> int:
+        """Return how many of some pieces a block reads; 0 if there is no such block."""
+        if block < 0 or not len(pieces):
+            return 0
+        return len(np.intersect1d(pieces, self.of(block).reads, assume_unique=True))
 
 
 def _footprint(columns: Columns, unit: int) -> Footprint:
@@ -111,6 +122,56 @@ def _fresh_bytes(footprints: _Footprints, block: int, concurrent: int, room: flo
             fresh -= share * (len(left) - len(remaining))
             left = remaining
     return max(0.0, fresh) * unit
+
+
+class _Shared(NamedTuple):
+    """Pieces that a block shares with the block `lag` before it, and those of them that a wave before had, too.
+
+    `sharers` blocks of a wave share them.
+    """
+
+    lag: int
+    pieces: int
+    earlier: int
+    sharers: float
+
+
+def _awaited_bytes(footprints: _Footprints, block: int, concurrent: int, room: float) -> float:
+    """Return the bytes that a block reads and that no block of an earlier wave has left in the L2.
+
+    Blocks that run together read the data that they share at about the same time, and wait for DRAM together.
+    """
+    unit, own = footprints.unit, footprints.of(block)
+    first_wave = min(1.0, concurrent / footprints.trace.launch.blocks)
+    shared = _shared(footprints, block, concurrent)
+    alone = len(own.reads) - sum(each.pieces for each in shared)
+    wave = concurrent * (alone + len(own.writes) + sum(each.pieces / each.sharers for each in shared))
+    awaited = float(len(own.reads))
+    for each in shared:
+        is_near = each.lag * (len(own.reads) + len(own.writes)) * unit <= room
+        near = min(1.0, each.lag / concurrent) if is_near else 0.0
+        far = 1 - first_wave if wave * unit <= room else near
+        awaited -= far * each.earlier + near * (each.pieces - each.earlier)
+    return max(0.0, awaited) * unit
+
+
+def _shared(footprints: _Footprints, block: int, concurrent: int) -> list[_Shared]:
+    """Return what a block shares with the blocks before it in each dimension of the grid, each piece once."""
+    x, y, z = footprints.trace.launch.grid
+    left, found = footprints.of(block).reads, []
+    extents = {1: (x, block % x), x: (y, block // x % y), x * y: (z, block // (x * y))}
+    for lag, (extent, before) in sorted(extents.items()):
+        if lag > block or not len(left):
+            continue
+        pieces = np.intersect1d(left, footprints.of(block - lag).reads, assume_unique=True)
+        left = np.setdiff1d(left, pieces, assume_unique=True)
+        earlier = lag * -(-concurrent // lag)
+        held = footprints.held(pieces, block - earlier)
+        together = min(before, max(1, concurrent // lag - 1))  # blocks before, in this dimension and this wave
+        share = footprints.held(pieces, block - lag * together) / max(1, len(pieces))
+        sharers = 1 + share * (min(extent, max(1.0, concurrent / lag)) - 1)
+        found.append(_Shared(lag, len(pieces), held, sharers))
+    return found
 
 
 def _least_read(footprints: _Footprints) -> float:

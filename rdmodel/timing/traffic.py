@@ -21,6 +21,8 @@ class LaunchTraffic:
         Bytes that all SMs together read from the L2, and write to it.
     dram_read_share
         Share of the reads of the L2 that miss.
+    dram_wait_share
+        Share of the reads of the L2 that wait for DRAM: those that miss, and those of data that another SM waits for.
     dram_bytes
         Bytes that are read from DRAM and written to it, those included that are in the L2 when the launch ends: who
         takes their place, such as the next launch, waits for them.
@@ -31,6 +33,7 @@ class LaunchTraffic:
     l2_read_bytes: float
     l2_write_bytes: float
     dram_read_share: float
+    dram_wait_share: float
     dram_bytes: float
 
     @property
@@ -50,6 +53,7 @@ def traffic_of(prediction: Prediction) -> LaunchTraffic:
         l2_read_bytes=l2.reads * l2.sector,
         l2_write_bytes=l2.writes * l2.sector,
         dram_read_share=l2.miss_rate,
+        dram_wait_share=l2.miss_rate,
         dram_bytes=l2.dram_bytes + l2.dirty * l2.sector,
     )
 

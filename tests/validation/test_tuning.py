@@ -45,6 +45,7 @@ def parts(length):
         l2_read_bytes=100.0 * length,
         l2_write_bytes=7.0,
         dram_read_share=0.5,
+        dram_wait_share=0.5,
         dram_bytes=50.0 * length,
     )
     launch = Launch(kernel="k", grid=(8, 1, 1), block=(128, 1, 1))

@@ -93,15 +93,21 @@ def _predict(task: Task) -> Predicted:
                 raise rd.ConfigError("ptxas: not found; a wheel such as nvidia-cuda-nvcc has it")
         if len(space.lengths) == 1:  # the users' way, without a detour
             return _predicted(task, rd.time(trace, gpu), use)
-        found.append(_parts(trace, gpu))
+        found.append(_parts(trace, gpu, length / space.whole))
     assert use is not None
     return _predicted(task, time_from_parts(extrapolate(found[0], found[1], space.lengths, space.whole), gpu), use)
 
 
-def _parts(trace: Trace, gpu: GPU) -> LaunchParts:
-    """Return the parts from which `rdmodel.time` computes the time of a launch whose blocks take long to make."""
+def _parts(trace: Trace, gpu: GPU, share: float) -> LaunchParts:
+    """Return the parts from which `rdmodel.time` computes the time of a launch whose blocks take long to make.
+
+    The trace has a `share` of the iterations of a loop, and so of the data. The traffic is that with such a share of
+    the L2, which holds as much of the data as it does with all iterations.
+    """
     counted = count_sampled_blocks(trace, gpu)
     resident = compute_occupancy(trace.launch, fit_to_launch(gpu, trace.launch)).blocks
+    least = gpu.l2.ways * gpu.l1.line
+    gpu = gpu.replace(l2=replace(gpu.l2, size=max(least, int(gpu.l2.size * share) // least * least)))
     return parts_of(
         trace, gpu, sample_traffic(trace, gpu, counted.average, resident, complete_options(gpu, {})), counted
     )

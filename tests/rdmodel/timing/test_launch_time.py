@@ -108,6 +108,7 @@ def traffic(blocks=4096, dram=8e3):
     return LaunchTraffic(
         missing_share=0.5, fetching_share=0.4,
         l2_read_bytes=1e4 * blocks, l2_write_bytes=1e3 * blocks, dram_read_share=0.4,
+        dram_wait_share=0.4,
         dram_bytes=dram * blocks,
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ import pytest
 import rdmodel as rd
 import tracegen
 from rdmodel import presets
+from rdmodel.gpu.overrides import override
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.timing.passes import count_passes
 from rdmodel.timing.traffic import fetching_share, missing_share, traffic_of
@@ -48,6 +49,31 @@ def test_a_row_that_two_rows_of_blocks_read_comes_from_dram_once():
     # Each row is read twice, the second time from the L2.
     assert traffic.dram_bytes == pytest.approx(2 * once, rel=0.01)
     assert traffic.dram_read_share == pytest.approx(0.5, rel=0.01)
+    # 288 blocks run together, 16 of them in a row: both rows of a block wait for DRAM, unless the first of the two
+    # belongs to a block of the wave before, as in one of 18 rows.
+    assert traffic.dram_wait_share == pytest.approx(1 - 0.5 / 18, rel=0.01)
+
+
+PRODUCT = """.version 8.0 .target sm_80 .address_size 64
+.visible .entry product(.param .u64 a, .param .u64 b) {
+  .reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .f32 %f<4>;
+  ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 4;
+  mov.u32 %r2, %ctaid.y; mul.wide.u32 %rd4, %r2, 1024; mov.u32 %r3, %ctaid.x; mul.wide.u32 %rd5, %r3, 1024;
+  add.u64 %rd1, %rd1, %rd3; add.u64 %rd1, %rd1, %rd4; add.u64 %rd2, %rd2, %rd3; add.u64 %rd2, %rd2, %rd5;
+  ld.global.f32 %f1, [%rd1]; ld.global.f32 %f2, [%rd2]; add.f32 %f3, %f1, %f2; ret;
+}"""
+"""Each block reads a row of a, which all blocks of its row read, and a row of b, which all of its column read."""
+
+
+@pytest.mark.parametrize(("l2", "waiting"), [("4M", 1 - 1 / 2 * 7 / 8), ("16K", 1.0)])
+def test_blocks_wait_for_what_earlier_waves_have_not_left_in_the_l2(l2, waiting):
+    # 48 SMs with 6 blocks each: 288 of 2304 blocks run together, 6 rows of 48. A row of a is new in each wave; one of b
+    # is new in the first of eight waves, if the L2 holds what a wave reads: 6 + 48 KB.
+    gpu = override(A4000, {"l2.size": l2, "l2.slices": "1"})
+    trace = cuda.trace(PRODUCT, "product", (48, 48), 256, [f"float[{48 * 256}]:zeros"] * 2)
+    traffic = sampled(trace, gpu, 6)
+    assert traffic.dram_wait_share == pytest.approx(waiting, abs=0.03)
+    assert traffic.dram_read_share < 0.1 or l2 == "16K"
 
 
 def test_sampled_traffic_is_near_that_of_the_whole_grid():

@@ -3,6 +3,11 @@
 import pytest
 
 from tracegen import cuda
+from tracegen.ptx import parse
+from tracegen.ptx.lowering import chains as chains_module
+from tracegen.ptx.lowering.chains import EARLY_LOADS, straight_pieces
+from tracegen.ptx.lowering.lowering import lower_kernel
+from tracegen.ptx.registers.liveness import live_registers
 
 LATENCIES = {
     "fp32": 4.0, "int": 4.0, "load_global": 100.0, "load_alone": 100.0, "load_shared": 20.0, "load_constant": 8.0,
@@ -81,3 +86,58 @@ def test_a_short_branch_that_uses_what_it_loads_keeps_the_next_one_waiting():
     single = longest(begin + one + end)
     assert longest(begin + two + end) == pytest.approx(single + 100, abs=8)
     assert longest(begin + both + end) == pytest.approx(single, abs=8)
+
+
+# ---- loads under way, and the registers for their data
+
+
+def with_registers(body, *numbers):
+    """Return the cycles of the longest piece of a kernel for each number of registers."""
+    module = parse(HEAD + body + " ret; }", "k.ptx")
+    pieces = straight_pieces(lower_kernel(module, "k", {}, 0), live_registers(module, "k"))
+    return [max(piece.longest_chain(LATENCIES, number) for piece in pieces) for number in numbers]
+
+
+SUMS = "".join(f"ld.global.f32 %f{2 + at % 4}, [%rd1+{4 * at}]; add.f32 %f1, %f1, %f{2 + at % 4}; " for at in range(16))
+"""Sixteen loads, each before its use. The sum and the address take three registers."""
+
+
+def test_loads_overlap_as_far_as_there_are_registers_for_their_data(monkeypatch):
+    monkeypatch.setattr(chains_module, "EARLY_LOADS", 0)
+    body = "mov.f32 %f1, 0f00000000; " + SUMS + "st.global.f32 [%rd1], %f1;"
+    free, one, two, four, all_of_them = with_registers(body, 0, 3 + 1, 3 + 2, 3 + 4, 3 + 16)
+    assert one == pytest.approx(16 * 100, abs=8)
+    assert two == pytest.approx(8 * 100 + 8 * 4, abs=40)
+    assert four == pytest.approx(4 * 100 + 4 * 12, abs=60)
+    assert free == all_of_them == pytest.approx(100 + 16 * 4, abs=1)
+
+
+def test_a_thread_has_some_registers_for_early_loads_however_few_the_assembler_takes():
+    body = "mov.f32 %f1, 0f00000000; " + SUMS + "st.global.f32 [%rd1], %f1;"
+    one, least, more = with_registers(body, 1, 4 + EARLY_LOADS, 5 + EARLY_LOADS)
+    assert one == least == pytest.approx(2 * 100 + 9 * 4, abs=40)
+    assert more < least
+
+
+def test_loads_that_precede_their_uses_in_the_source_overlap_with_the_fewest_registers():
+    loads = "".join(f"ld.global.f32 %f{at}, [%rd1+{4 * at}]; " for at in range(1, 9))
+    uses = "".join(f"add.f32 %f1, %f1, %f{at}; " for at in range(2, 9))
+    body = loads + uses + "st.global.f32 [%rd1], %f1;"
+    few, many = with_registers(body, 2 + 8, 200)
+    assert few == many == pytest.approx(100 + 7 * 4, abs=1)
+
+
+@pytest.mark.parametrize("registers", range(1, 24))
+def test_more_registers_are_never_slower(registers):
+    body = "mov.f32 %f1, 0f00000000; " + SUMS + "ld.global.v2.f32 {%f2, %f3}, [%rd1]; add.f32 %f1, %f2, %f3;" + SUMS
+    fewer, more = with_registers(body + "st.global.f32 [%rd1], %f1;", registers, registers + 1)
+    assert more <= fewer
+
+
+def test_each_iteration_of_a_loop_begins_with_all_registers_for_loads(monkeypatch):
+    monkeypatch.setattr(chains_module, "EARLY_LOADS", 0)
+    body = f"""mov.u32 %r1, 0; mov.f32 %f1, 0f00000000;
+      L: {SUMS} add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 10; @%p1 bra L; st.global.f32 [%rd1], %f1;"""
+    free, two = with_registers(body, 0, 4 + 2)
+    assert free == pytest.approx(100 + 16 * 4, abs=1)
+    assert two == pytest.approx(8 * 100, abs=40)

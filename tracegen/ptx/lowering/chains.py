@@ -22,6 +22,13 @@ from tracegen.ptx.lowering.predication import CONTROL, predicated_branches
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import READS, is_memory_step
 
+EARLY_LOADS = 8
+"""Registers that the assembler takes beside those of the values that are live in the PTX, because it loads early.
+
+It is the mean of the kernels in `tracegen/cuda/sources` (docs/work.md). Where the assembler takes fewer than these in
+all, it has saved others, such as those of addresses.
+"""
+
 LOOP_ITERATIONS = 3
 """Iterations of a loop after which the time from one to the next does not change."""
 
@@ -58,7 +65,7 @@ class Piece:
     """A straight piece: its links, and its instructions by class; `accesses` are those of memory.
 
     `counted` is the step by which the emulator counts its executions, or -1 if it has none. `loop` tells whether the
-    piece may follow itself.
+    piece may follow itself. `most_live` are the most registers that are live at an instruction of the kernel.
     """
 
     counted: int
@@ -66,6 +73,7 @@ class Piece:
     classes: Mapping[str, int]
     accesses: int
     loop: bool
+    most_live: int = 0
 
     def longest_chain(self, latencies: Mapping[str, float], registers: int = 0) -> float:
         """Return the cycles from the begin of the piece to its last result, and to the start of its last load.
@@ -76,9 +84,10 @@ class Piece:
         """
         ready: dict[int, float] = {}
         ends = [0.0]
+        most = max(registers, self.most_live + EARLY_LOADS) if registers else 0
         for _ in range(LOOP_ITERATIONS if self.loop else 1):
             begin = longest = ends[-1]
-            branch, window = _Branch(begin), _Window(registers)
+            branch, window = _Branch(begin), _Window(most)
             for at, link in enumerate(self.links):
                 start = max((ready.get(slot, begin) for slot in link.src), default=begin)
                 start = max(start, begin if link.branch < 0 else branch.enter(link), window.enter(at, link))
@@ -213,7 +222,7 @@ def _piece(
         alive.append(live.get(id(step.origin), -1))
     last = steps[end - 1]
     is_loop = last.op == "BRA" and last.target == first
-    return Piece(counted, _with_lifetimes(links, alive), classes, accesses, is_loop)
+    return Piece(counted, _with_lifetimes(links, alive), classes, accesses, is_loop, max(live.values(), default=0))
 
 
 def _with_lifetimes(links: Sequence[Link], alive: Sequence[int]) -> list[Link]:
