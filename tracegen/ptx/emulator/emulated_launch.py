@@ -42,7 +42,7 @@ from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, differs_
 from tracegen.ptx.isa.tensor_map import BYTES as MAP_BYTES
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
-from tracegen.ptx.lowering.chains import Chain, Piece, chains_of, straight_pieces
+from tracegen.ptx.lowering.chains import Chain, PieceTimes, straight_pieces
 from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.lowering.notes import decisive_variables
 from tracegen.ptx.lowering.pointers import global_targets
@@ -385,13 +385,13 @@ class EmulatedLaunch:
         return count_spills(self._machine.module, self._program.name, use, origins, self._last_counts[:, 0])
 
     @cached_property
-    def _pieces(self) -> list[Piece]:
-        return straight_pieces(self._program, live_registers(self._machine.module, self._program.name))
+    def _pieces(self) -> PieceTimes:
+        live = live_registers(self._machine.module, self._program.name)
+        return PieceTimes(straight_pieces(self._program, live))
 
     def last_chains(self, latencies: Mapping[str, float], registers: int) -> list[Chain]:
         """Return the pieces of the block that was executed last: cycles, instructions by class, accesses, per warp."""
-        issued, warps = self._last_counts[:, 0], self.launch.block_warps
-        return chains_of(self._pieces, issued, warps, latencies, registers)
+        return self._pieces.chains(self._last_counts[:, 0], self.launch.block_warps, latencies, registers)
 
     def _make_machine(self) -> BlockMachine:
         program, threads = self._program, self.launch.block_threads

@@ -250,18 +250,26 @@ def _with_lifetimes(links: Sequence[Link], alive: Sequence[int]) -> list[Link]:
     return found
 
 
-def chains_of(
-    pieces: Sequence[Piece],
-    issued: NDArray[np.int64],
-    warps: int,
-    latencies: Mapping[str, float],
-    registers: int,
-) -> list[Chain]:
-    """Return the pieces as an average one of `warps` warps executes them, which have issued each step so often."""
-    found: list[Chain] = []
-    for piece in pieces:
-        share = int(issued[piece.counted]) / warps if piece.counted >= 0 else 0.0
-        if share:
-            classes = {name: number * share for name, number in piece.classes.items()}
-            found.append((piece.longest_chain(latencies, registers) * share, classes, piece.accesses * share))
-    return found
+class PieceTimes:
+    """The pieces of a kernel, and the cycles of each, which are kept for the latencies that were given last."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = pieces
+        self._given: tuple[object, ...] = ()
+        self._cycles: dict[int, float] = {}
+
+    def chains(
+        self, issued: NDArray[np.int64], warps: int, latencies: Mapping[str, float], registers: int
+    ) -> list[Chain]:
+        """Return the pieces as an average one of `warps` warps executes them, which have issued each step so often."""
+        if self._given != (registers, *latencies.items()):
+            self._given, self._cycles = (registers, *latencies.items()), {}
+        found: list[Chain] = []
+        for at, piece in enumerate(self._pieces):
+            share = int(issued[piece.counted]) / warps if piece.counted >= 0 else 0.0
+            if share:
+                if at not in self._cycles:
+                    self._cycles[at] = piece.longest_chain(latencies, registers)
+                classes = {name: number * share for name, number in piece.classes.items()}
+                found.append((self._cycles[at] * share, classes, piece.accesses * share))
+        return found
