@@ -2,8 +2,9 @@
 
 A piece is a sequence of steps that is entered at its first one only, and left after its last one only. The assembler
 orders the instructions of a piece, so that a warp needs for it the cycles of the longest chain, or of all instructions.
-A barrier ends a piece. Short branches are predicates and end none, but the assembler leaves their instructions in
-place: where one of them uses what another one has loaded, the warp waits before it comes to the next branch.
+It loads early only what there are registers for. A barrier ends a piece. Short branches are predicates and end none,
+but the assembler leaves their instructions in place: where one of them uses what another one has loaded, the warp waits
+before it comes to the next branch.
 """
 
 from __future__ import annotations
