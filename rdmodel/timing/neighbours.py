@@ -22,8 +22,13 @@ from rdmodel.trace.splitting import split_block
 WAVES_OF_ONE_SM = 2
 """Times that the modelled SM is filled with blocks."""
 
+_NOTHING = np.zeros(0, np.int64)
+
 PLACES = (0.37, 0.61)
 """Places of the blocks whose neighbours are looked at, as shares of the grid in each dimension: inside of it."""
+
+UNDER_WAY = 8
+"""Memory instructions of a warp that may be under way at once, so that they wait for the same data together."""
 
 STORES = ("store_global", "atomic_global", "store_local")
 """Accesses that send data to the L2."""
@@ -64,10 +69,14 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
 
 
 class Footprint(NamedTuple):
-    """The distinct pieces of global memory that a block reads, and those that it writes, sorted."""
+    """The distinct pieces of global memory that a block reads, and those that it writes, sorted.
+
+    `places` are those of the first read of each piece, as numbers of memory instructions of a warp.
+    """
 
     reads: NDArray[np.int64]
     writes: NDArray[np.int64]
+    places: NDArray[np.int64]
 
 
 class _Footprints:
@@ -79,11 +88,18 @@ class _Footprints:
 
     def of(self, block: int) -> Footprint:
         if block not in self.known:
-            parts = [_footprint(columns, self.unit) for _, columns in split_block(self.trace, block)]
-            empty = np.zeros(0, np.int64)
-            reads = np.unique(np.concatenate([empty, *(part.reads for part in parts)]))
-            writes = np.unique(np.concatenate([empty, *(part.writes for part in parts)]))
-            self.known[block] = Footprint(reads, writes)
+            reads, places, writes, seen = [_NOTHING], [_NOTHING], [_NOTHING], dict[int, int]()
+            for first, columns in split_block(self.trace, block):
+                loads, stores, rows = _pieces(columns, self.unit)
+                place, warps = _places(columns, first, seen)
+                reads.append(loads)
+                places.append(place[rows])
+                writes.append(stores)
+                seen = warps
+            read, at = np.concatenate(reads), np.concatenate(places)
+            order = np.lexsort((at, read))
+            distinct, firsts = np.unique(read[order], return_index=True)
+            self.known[block] = Footprint(distinct, np.unique(np.concatenate(writes)), at[order][firsts])
         return self.known[block]
 
     def held(self, pieces: NDArray[np.int64], block: int) -> int:
@@ -93,13 +109,25 @@ class _Footprints:
         return len(np.intersect1d(pieces, self.of(block).reads, assume_unique=True))
 
 
-def _footprint(columns: Columns, unit: int) -> Footprint:
+def _pieces(columns: Columns, unit: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the pieces that loads access, lane by lane, those that stores do, and the instructions of the loads."""
     lanes = np.diff(columns.address_start)
     behind = np.isin(columns.space, (int(Space.GLOBAL), int(Space.TEXTURE)))
     pieces = columns.addresses // unit
     loads = np.repeat(behind & (columns.op != int(Op.STORE)), lanes)
     stores = np.repeat(behind & (columns.op != int(Op.LOAD)), lanes)
-    return Footprint(np.unique(pieces[loads]), np.unique(pieces[stores]))
+    return pieces[loads], np.unique(pieces[stores]), np.repeat(np.arange(len(lanes)), lanes)[loads]
+
+
+def _places(columns: Columns, first: int, seen: Mapping[int, int]) -> tuple[NDArray[np.int64], dict[int, int]]:
+    """Return the place of each instruction in the program of its warp, and how many of each warp there were so far.
+
+    `first` is the number of the first warp, and `seen` are the instructions of warps in pieces of the block before.
+    """
+    lengths = np.diff(columns.warp_start)
+    begins = np.array([seen.get(first + warp, 0) for warp in range(len(lengths))], np.int64)
+    places = np.arange(len(columns)) - np.repeat(columns.warp_start[:-1] - columns.warp_start[0] - begins, lengths)
+    return places, dict(seen) | {first + warp: int(n) for warp, n in enumerate(begins + lengths)}
 
 
 def _place(grid: Sequence[int], share: float) -> int:
@@ -110,8 +138,8 @@ def _place(grid: Sequence[int], share: float) -> int:
 def _fresh_bytes(footprints: _Footprints, block: int, concurrent: int, room: float) -> float:
     """Return the bytes that a block reads and that no earlier block has left in the L2, as an expected value."""
     x, y, _ = footprints.trace.launch.grid
-    unit, (left, writes) = footprints.unit, footprints.of(block)
-    fresh = float(len(left))
+    unit, own = footprints.unit, footprints.of(block)
+    left, writes, fresh = own.reads, own.writes, float(len(own.reads))
     for lag in sorted({1, x, x * y}):
         if lag > block or not len(left):
             continue
@@ -127,19 +155,23 @@ def _fresh_bytes(footprints: _Footprints, block: int, concurrent: int, room: flo
 class _Shared(NamedTuple):
     """Pieces that a block shares with the block `lag` before it, and those of them that a wave before had, too.
 
-    `sharers` blocks of a wave share them.
+    `together` of the pieces are first read at about the same place of the program by both. `sharers` blocks of a wave
+    share the pieces.
     """
 
     lag: int
     pieces: int
+    together: int
     earlier: int
     sharers: float
 
 
 def _awaited_bytes(footprints: _Footprints, block: int, concurrent: int, room: float) -> float:
-    """Return the bytes that a block reads and that no block of an earlier wave has left in the L2.
+    """Return the bytes that a block reads and waits for until they come from DRAM.
 
-    Blocks that run together read the data that they share at about the same time, and wait for DRAM together.
+    Blocks that run together read the data that they share at the same time, if they do at about the same place of their
+    program. They wait for DRAM together, unless a block of an earlier wave has left the data in the L2. Of data that
+    blocks read at different times, only the first one waits.
     """
     unit, own = footprints.unit, footprints.of(block)
     first_wave = min(1.0, concurrent / footprints.trace.launch.blocks)
@@ -151,26 +183,30 @@ def _awaited_bytes(footprints: _Footprints, block: int, concurrent: int, room: f
         is_near = each.lag * (len(own.reads) + len(own.writes)) * unit <= room
         near = min(1.0, each.lag / concurrent) if is_near else 0.0
         far = 1 - first_wave if wave * unit <= room else near
-        awaited -= far * each.earlier + near * (each.pieces - each.earlier)
+        left = (far * each.earlier + near * (each.pieces - each.earlier)) / max(1, each.pieces)
+        apart = 1.0 if is_near else max(0.0, 1 - each.lag / concurrent)
+        awaited -= left * each.together + max(left, apart) * (each.pieces - each.together)
     return max(0.0, awaited) * unit
 
 
 def _shared(footprints: _Footprints, block: int, concurrent: int) -> list[_Shared]:
     """Return what a block shares with the blocks before it in each dimension of the grid, each piece once."""
     x, y, z = footprints.trace.launch.grid
-    left, found = footprints.of(block).reads, []
+    own, found = footprints.of(block), []
+    left, at = own.reads, own.places
     extents = {1: (x, block % x), x: (y, block // x % y), x * y: (z, block // (x * y))}
     for lag, (extent, before) in sorted(extents.items()):
         if lag > block or not len(left):
             continue
-        pieces = np.intersect1d(left, footprints.of(block - lag).reads, assume_unique=True)
-        left = np.setdiff1d(left, pieces, assume_unique=True)
-        earlier = lag * -(-concurrent // lag)
-        held = footprints.held(pieces, block - earlier)
-        together = min(before, max(1, concurrent // lag - 1))  # blocks before, in this dimension and this wave
-        share = footprints.held(pieces, block - lag * together) / max(1, len(pieces))
+        other = footprints.of(block - lag)
+        pieces, mine, theirs = np.intersect1d(left, other.reads, assume_unique=True, return_indices=True)
+        together = int(np.count_nonzero(np.abs(at[mine] - other.places[theirs]) <= UNDER_WAY))
+        left, at = np.delete(left, mine), np.delete(at, mine)
+        earlier = footprints.held(pieces, block - lag * -(-concurrent // lag))
+        last = min(before, max(1, concurrent // lag - 1))  # blocks before, in this dimension and this wave
+        share = footprints.held(pieces, block - lag * last) / max(1, len(pieces))
         sharers = 1 + share * (min(extent, max(1.0, concurrent / lag)) - 1)
-        found.append(_Shared(lag, len(pieces), held, sharers))
+        found.append(_Shared(lag, len(pieces), together, earlier, sharers))
     return found
 
 
