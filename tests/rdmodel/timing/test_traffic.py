@@ -54,6 +54,27 @@ def test_a_row_that_two_rows_of_blocks_read_comes_from_dram_once():
     assert traffic.dram_wait_share == pytest.approx(1 - 0.5 / 18, rel=0.01)
 
 
+ROWS = """.version 8.0 .target sm_80 .address_size 64
+.visible .entry rows(.param .u64 a) {
+  .reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .f32 %f<4>; .reg .pred %p<2>;
+  ld.param.u64 %rd1, [a]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; mov.u32 %r2, %ctaid.x;
+  mul.wide.u32 %rd3, %r2, STRIDE; add.u64 %rd1, %rd1, %rd2; add.u64 %rd1, %rd1, %rd3; mov.u32 %r3, 0;
+L: ld.global.f32 %f1, [%rd1]; add.u64 %rd1, %rd1, 1024; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 32; @%p1 bra L; ret;
+}"""
+"""Each block reads 32 rows of 1 KB one after the other, STRIDE bytes behind those of the block before it."""
+
+
+@pytest.mark.parametrize(("offset", "waiting"), [(0, 0.25), (4, 1.0), (16, 0.5), (31, 31 / 32)])
+def test_only_blocks_that_read_data_at_about_the_same_time_wait_for_them_together(offset, waiting):
+    # A block that reads rows more than 8 loads after another one finds them in the L2. Rows that all blocks read stay
+    # there after the first of four waves.
+    gpu = override(A4000, {"l2.size": "64K"})
+    blocks = 4 * 288
+    array = f"float[{256 * (offset * (blocks - 1) + 32)}]:zeros"
+    trace = cuda.trace(ROWS.replace("STRIDE", str(1024 * offset)), "rows", blocks, 256, [array])
+    assert sampled(trace, gpu, 6).dram_wait_share == pytest.approx(waiting, abs=0.03)
+
+
 PRODUCT = """.version 8.0 .target sm_80 .address_size 64
 .visible .entry product(.param .u64 a, .param .u64 b) {
   .reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .f32 %f<4>;
