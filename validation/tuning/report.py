@@ -50,8 +50,9 @@ AutoTuningAssociation/benchmark_hub) and `predicted.csv` (`python -m validation.
 folder `kernels` of the hub). All constants are those of `rdmodel gpus NAME --rates`, and none was fitted to times. But
 these spaces are no blind test: three rules were found where points were mispredicted, and then justified by the
 hardware: half a memory request per cycle on GA10x, conflicts in the banks of the L1, and short branches that are
-predicates. Points are tiles of a `tracegen.cuda.TiledProgram`, as in `rdmodel tiles`. The long loops of dedispersion
-and GEMM are run with two lengths and extrapolated.
+predicates. Later rules were found on an H200 (`validation/h100/RESULTS-tuning.md`). Points are tiles of a
+`tracegen.cuda.TiledProgram`, as in `rdmodel tiles`. The long loops of dedispersion and GEMM are run with two lengths
+and extrapolated; the L2 is as much smaller then as their data are.
 
 `regret@1` is the measured time of the configuration that is predicted to be the fastest, relative to the least measured
 time among the points that were predicted; `regret@5` that of the best of five. `tau` is Kendall's rank correlation
@@ -138,7 +139,10 @@ NOTES = """## Explained and unexplained
   is mostly 12 to 24 % too fast: the first place is chance. `tile_stride_y=0` costs about 3 % more than predicted,
   which is not explained.
 * **GEMM**: factors that are read from global memory (`SA=0`, `SB=0`) conflict in banks as in shared memory.
-  Without these conflicts, such points are predicted to be twice as fast as they are. Fifteen points spill registers.
+  Without these conflicts, such points are predicted to be twice as fast as they are. A warp waits for factors as often
+  as its registers are full, and with the other blocks for DRAM; some points with few registers are predicted up to 1.6
+  times too slow by this, and without it, the median of predicted / measured of the points that it slows is 0.77 instead
+  of 0.96. Fifteen points spill registers.
 * **GEMM, vectors**: the assembler merges words of shared memory that the code loads one by one (`validation.vectors`).
   Where the timed code is known to be the predicted one, on an H200 (`validation/h100/RESULTS-tuning.md`), such points
   take the time that follows. Here this holds for `VWM=8` and `VWN=8`, but not for `VWM=1`: such points with both
