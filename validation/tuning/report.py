@@ -140,9 +140,9 @@ NOTES = """## Explained and unexplained
   which is not explained.
 * **GEMM**: factors that are read from global memory (`SA=0`, `SB=0`) conflict in banks as in shared memory.
   Without these conflicts, such points are predicted to be twice as fast as they are. A warp waits for factors as often
-  as its registers are full, and with the other blocks for DRAM; some points with few registers are predicted up to 1.6
-  times too slow by this, and without it, the median of predicted / measured of the points that it slows is 0.77 instead
-  of 0.96. Fifteen points spill registers.
+  as its registers are full, and with the other blocks for DRAM. This slows 205 of the 400 points, whose median of
+  predicted / measured is 0.94 (0.77 without); some with few registers are predicted to take up to twice as long as they
+  do. Fifteen points spill registers.
 * **GEMM, vectors**: the assembler merges words of shared memory that the code loads one by one (`validation.vectors`).
   Where the timed code is known to be the predicted one, on an H200 (`validation/h100/RESULTS-tuning.md`), such points
   take the time that follows. Here this holds for `VWM=8` and `VWN=8`, but not for `VWM=1`: such points with both
