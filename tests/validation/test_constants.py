@@ -7,10 +7,10 @@ import pytest
 from tracegen.ptx import parse
 from tracegen.ptx.lowering.constants import GUARDED, INDEXED, OPERAND, constant_loads
 from tracegen.ptx.lowering.lowering import lower_kernel
-from validation.common.assembled import CAPABILITIES
-from validation.constants.__main__ import CASES, WORDS, recorded, source, table
+from validation.common.assembled import CAPABILITIES, read_record, table_of_cases
+from validation.constants.__main__ import CASES, RECORD, WORDS, source
 
-ROWS = {(row.case, row.capability): row.instructions for row in recorded()}
+ROWS = {(row.case, row.capability): row.instructions for row in read_record(RECORD)}
 
 OWN = {
     OPERAND: (),
@@ -34,5 +34,5 @@ def test_a_load_is_an_instruction_where_the_assembler_makes_one_of_it(case):
 
 def test_the_record_has_every_case_and_the_table_each_in_order():
     assert ROWS.keys() == {(case, capability) for case in CASES for capability in CAPABILITIES}
-    lines = table(recorded()).splitlines()
+    lines = table_of_cases(read_record(RECORD), CASES).splitlines()
     assert list(dict.fromkeys(next(case for case in CASES if line[:36].strip() == case) for line in lines)) == [*CASES]

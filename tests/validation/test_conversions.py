@@ -7,8 +7,8 @@ import pytest
 from rdmodel.timing.conversion_units import by_unit
 from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.syntax.ast import Instruction, Register
-from validation.common.assembled import CAPABILITIES
-from validation.conversions.__main__ import CONVERSIONS, recorded, source, table
+from validation.common.assembled import CAPABILITIES, read_record
+from validation.conversions.__main__ import CONVERSIONS, RECORD, source, table
 
 UNITS = {
     **dict.fromkeys(("I2F", "F2I", "F2F", "FRND", "I2I"), "conversion"),
@@ -18,7 +18,7 @@ UNITS = {
 }
 """Class whose units execute a machine instruction (SASS)."""
 
-ROWS = {(row.conversion, row.capability): row.instructions for row in recorded()}
+ROWS = {(row.case, row.capability): row.instructions for row in read_record(RECORD)}
 
 
 @pytest.mark.parametrize("conversion", CONVERSIONS)
@@ -37,7 +37,7 @@ def test_the_units_of_a_conversion_are_those_of_its_machine_instructions(convers
 
 def test_the_record_has_every_conversion_and_the_table_a_line_for_each():
     assert ROWS.keys() == {(name, each) for name in CONVERSIONS for each in CAPABILITIES}
-    assert [line.split()[0] for line in table(recorded()).splitlines()] == ["cvt.", *CONVERSIONS]
+    assert [line.split()[0] for line in table(read_record(RECORD), CONVERSIONS).splitlines()] == ["cvt.", *CONVERSIONS]
 
 
 @pytest.mark.parametrize("conversion", CONVERSIONS)

@@ -6,10 +6,10 @@ import pytest
 
 from tracegen.ptx import parse
 from tracegen.ptx.lowering.lowering import lower_kernel
-from validation.common.assembled import CAPABILITIES
-from validation.vectors.__main__ import CASES, recorded, source, table
+from validation.common.assembled import CAPABILITIES, read_record, table_of_cases
+from validation.vectors.__main__ import CASES, RECORD, source
 
-ROWS = {(row.case, row.capability): row.instructions for row in recorded()}
+ROWS = {(row.case, row.capability): row.instructions for row in read_record(RECORD)}
 
 NAMES = {"LOAD": "LDS", "STORE": "STS"}
 
@@ -33,5 +33,5 @@ def test_the_accesses_of_a_case_are_those_of_its_machine_instructions(case):
 
 def test_the_record_has_every_case_and_the_table_each_in_order():
     assert ROWS.keys() == {(case, capability) for case in CASES for capability in CAPABILITIES}
-    lines = table(recorded()).splitlines()
+    lines = table_of_cases(read_record(RECORD), CASES).splitlines()
     assert list(dict.fromkeys(next(case for case in CASES if line[:40].strip() == case) for line in lines)) == [*CASES]

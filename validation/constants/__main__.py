@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
-from validation.common import records
-from validation.common.assembled import machine_code, run_command
+from validation.common.assembled import Assembled, machine_code, run_command
 
 RECORD = Path(__file__).parent / "recorded.csv"
 
@@ -63,20 +61,6 @@ CASES = {
 _CONSTANT = re.compile(r"\s(?:@!?U?P\w+ )?([A-Z][A-Z0-9_]*)\S*\s[^;]*?c\[0x3\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """The numbers of machine instructions with words of constant memory, by opcode; on a compute capability."""
-
-    case: str
-    capability: str
-    instructions: str
-
-
-def recorded() -> list[Assembled]:
-    """Return the committed record."""
-    return records.from_csv(Assembled, RECORD.read_text())
-
-
 def source(case: str, capability: str = "80") -> str:
     """Return the kernel of a case; it stores what it computes."""
     return f""".version 8.7
@@ -100,19 +84,5 @@ def assemble(case: str, capability: str, tools: Path | None) -> Assembled:
     return Assembled(case, capability, " ".join(f"{count} {name}" for name, count in sorted(counts.items())))
 
 
-def table(rows: list[Assembled]) -> str:
-    """Return the instructions of each case, on each compute capability or on all."""
-    lines = []
-    for case in CASES:
-        found: dict[str, list[str]] = {}
-        for row in rows:
-            if row.case == case:
-                found.setdefault(row.instructions, []).append(f"sm_{row.capability}")
-        for names, capabilities in found.items():
-            where = "" if len(found) == 1 else f" ({', '.join(capabilities)})"
-            lines.append(f"{case:36}{names}{where}\n")
-    return "".join(lines)
-
-
 if __name__ == "__main__":
-    run_command("validation.constants", __doc__, Assembled, RECORD, CASES, assemble, table)
+    run_command("validation.constants", __doc__, RECORD, CASES, assemble)

@@ -7,11 +7,10 @@ instructions are those of `tracegen.ptx.lowering.machine_code`; a test compares 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from validation.common import records
-from validation.common.assembled import CAPABILITIES, machine_code, run_command
+from validation.common.assembled import CAPABILITIES, Assembled, machine_code, run_command
 
 RECORD = Path(__file__).parent / "recorded.csv"
 
@@ -30,20 +29,6 @@ _NOT_COUNTED = re.compile(r"MOV|IMAD\.MOV|UMOV|LDC|ULDC|LDCU|LDG|STG|EXIT|BRA|NO
 """Instructions around a conversion: accesses to memory, constants, and the end of the kernel."""
 
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """The machine `instructions` of a conversion on a compute capability, such as "86"; empty: there is none."""
-
-    conversion: str
-    capability: str
-    instructions: str
-
-
-def recorded() -> list[Assembled]:
-    """Return the committed record."""
-    return records.from_csv(Assembled, RECORD.read_text())
 
 
 def source(conversion: str, capability: str) -> str:
@@ -89,15 +74,15 @@ def assemble(conversion: str, capability: str, tools: Path | None) -> Assembled:
     return Assembled(conversion, capability, " ".join(names) or "none")
 
 
-def table(rows: list[Assembled]) -> str:
+def table(rows: Sequence[Assembled], conversions: Collection[str]) -> str:
     """Return the names of the instructions: a line for each conversion, a column for each compute capability."""
-    names = {(row.conversion, row.capability): re.sub(r"\.\S+", "", row.instructions) or "-" for row in rows}
+    names = {(row.case, row.capability): re.sub(r"\.\S+", "", row.instructions) or "-" for row in rows}
     lines = [["cvt.", *(f"sm_{each}" for each in CAPABILITIES)]]
-    lines += [[conversion, *(names[conversion, each] for each in CAPABILITIES)] for conversion in CONVERSIONS]
+    lines += [[conversion, *(names[conversion, each] for each in CAPABILITIES)] for conversion in conversions]
     widths = [2 + max(map(len, column)) for column in zip(*lines, strict=True)]
     rows_of_text = ("".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines)
     return "".join(f"{row.rstrip()}\n" for row in rows_of_text)
 
 
 if __name__ == "__main__":
-    run_command("validation.conversions", __doc__, Assembled, RECORD, CONVERSIONS, assemble, table)
+    run_command("validation.conversions", __doc__, RECORD, CONVERSIONS, assemble, table)

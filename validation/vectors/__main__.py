@@ -7,11 +7,9 @@ record with `tracegen.ptx.lowering.vectors`, which merges accesses as the assemb
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
-from validation.common import records
-from validation.common.assembled import machine_code, run_command
+from validation.common.assembled import Assembled, machine_code, run_command
 
 RECORD = Path(__file__).parent / "recorded.csv"
 
@@ -67,20 +65,6 @@ CASES = {
 _ACCESS = re.compile(r"\b(LDS|STS)((?:\.[A-Z0-9]+)*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """The machine instructions that access shared memory in a case, on a compute capability such as "86"."""
-
-    case: str
-    capability: str
-    instructions: str
-
-
-def recorded() -> list[Assembled]:
-    """Return the committed record."""
-    return records.from_csv(Assembled, RECORD.read_text())
-
-
 def source(case: str, capability: str = "80") -> str:
     """Return the kernel of a case; it stores the sum of all that it has loaded, and loads what it stores."""
     sums = " ".join(f"add.f32 %f1, %f1, %f{at};" for at in range(2, 9))
@@ -111,19 +95,5 @@ def _name(opcode: str, modifiers: str) -> str:
     return opcode + "".join(f".{bits}" for bits in ("64", "128") if f".{bits}" in modifiers)
 
 
-def table(rows: list[Assembled]) -> str:
-    """Return the accesses of each case, on each compute capability or on all."""
-    lines = []
-    for case in CASES:
-        found: dict[str, list[str]] = {}
-        for row in rows:
-            if row.case == case:
-                found.setdefault(row.instructions, []).append(f"sm_{row.capability}")
-        for names, capabilities in found.items():
-            where = "" if len(found) == 1 else f" ({', '.join(capabilities)})"
-            lines.append(f"{case:40}{names}{where}\n")
-    return "".join(lines)
-
-
 if __name__ == "__main__":
-    run_command("validation.vectors", __doc__, Assembled, RECORD, CASES, assemble, table)
+    run_command("validation.vectors", __doc__, RECORD, CASES, assemble)
