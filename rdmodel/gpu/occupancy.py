@@ -47,29 +47,20 @@ def compute_occupancy(launch: Launch, gpu: GPU) -> Occupancy:
         raise LaunchError(
             f"block={launch.block}: {threads} threads, {gpu.name} allows at most {gpu.max_block_threads} per block"
         )
+    files, own = gpu.register_files, -(-launch.registers * WARP // gpu.register_unit) * gpu.register_unit
     needs = {
         "blocks": (1, gpu.max_blocks),
         "threads": (threads, gpu.max_threads),
         "warps": (warps, gpu.max_warps),
-        "registers": (-(-warps // gpu.register_files) * gpu.register_files * _registers(launch, gpu), gpu.registers),
+        "registers": (-(-warps // files) * files * own, gpu.registers),
         "shared memory": (block_shared_memory(launch, gpu), available_shared_memory(launch, gpu)),
     }
     fits = {name: has // need for name, (need, has) in needs.items() if need}
     if fits.get("registers"):
-        fits["registers"] = warps_with_registers(launch, gpu) // warps
+        fits["registers"] = gpu.registers // files // own * files // warps
     limiter = min(fits, key=lambda name: fits[name])
     if fits[limiter] == 0:
         need, has = needs[limiter]
         resource = "bytes of shared memory" if limiter == "shared memory" else limiter
         raise LaunchError(f"a block cannot be resident: it needs {need} {resource}, an SM of {gpu.name} has {has}")
     return Occupancy(fits[limiter], limiter, fits[limiter] * warps, gpu.max_warps)
-
-
-def warps_with_registers(launch: Launch, gpu: GPU) -> int:
-    """Return the number of warps for which an SM has registers; the launch must use some."""
-    return gpu.registers // gpu.register_files // _registers(launch, gpu) * gpu.register_files
-
-
-def _registers(launch: Launch, gpu: GPU) -> int:
-    """Return the registers that a warp takes."""
-    return -(-launch.registers * WARP // gpu.register_unit) * gpu.register_unit
