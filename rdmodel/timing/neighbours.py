@@ -51,8 +51,9 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
     # Data that all SMs read fill each partition of the L2.
     room = gpu.l2.slices * gpu.l2.size / gpu.l2.partitions
     concurrent = min(launch.blocks, gpu.sms * resident)
-    fresh = [_fresh_bytes(footprints, place, concurrent, room) for place in places]
-    awaited = float(np.mean([_awaited_bytes(footprints, place, concurrent, room) for place in places]))
+    shared = {place: _shared(footprints, place, concurrent) for place in places}
+    fresh = [_fresh_bytes(footprints, place, shared[place], concurrent, room) for place in places]
+    awaited = float(np.mean([_awaited_bytes(footprints, at, shared[at], concurrent, room) for at in places]))
     needed = float(np.mean([len(footprints.of(place).reads) for place in places])) * footprints.unit
     written = float(np.mean([len(footprints.of(place).writes) for place in places])) * footprints.unit * launch.blocks
     dram_read = min(read, max(float(np.mean(fresh)) * launch.blocks, _least_read(footprints)))
@@ -135,23 +136,6 @@ def _place(grid: Sequence[int], share: float) -> int:
     return x + grid[0] * (y + grid[1] * z)
 
 
-def _fresh_bytes(footprints: _Footprints, block: int, concurrent: int, room: float) -> float:
-    """Return the bytes that a block reads and that no earlier block has left in the L2, as an expected value."""
-    x, y, _ = footprints.trace.launch.grid
-    unit, own = footprints.unit, footprints.of(block)
-    left, writes, fresh = own.reads, own.writes, float(len(own.reads))
-    for lag in sorted({1, x, x * y}):
-        if lag > block or not len(left):
-            continue
-        # Blocks that run together share data. Of those before, data are left until the room is filled with others.
-        share = 1.0 if lag * (fresh + len(writes)) * unit <= room else max(0.0, 1 - lag / concurrent)
-        if share:
-            remaining = np.setdiff1d(left, footprints.of(block - lag).reads, assume_unique=True)
-            fresh -= share * (len(left) - len(remaining))
-            left = remaining
-    return max(0.0, fresh) * unit
-
-
 class _Shared(NamedTuple):
     """Pieces that a block shares with the block `lag` before it, and those of them that a wave before had, too.
 
@@ -164,29 +148,6 @@ class _Shared(NamedTuple):
     together: int
     earlier: int
     sharers: float
-
-
-def _awaited_bytes(footprints: _Footprints, block: int, concurrent: int, room: float) -> float:
-    """Return the bytes that a block reads and waits for until they come from DRAM.
-
-    Blocks that run together read the data that they share at the same time, if they do at about the same place of their
-    program. They wait for DRAM together, unless a block of an earlier wave has left the data in the L2. Of data that
-    blocks read at different times, only the first one waits.
-    """
-    unit, own = footprints.unit, footprints.of(block)
-    first_wave = min(1.0, concurrent / footprints.trace.launch.blocks)
-    shared = _shared(footprints, block, concurrent)
-    alone = len(own.reads) - sum(each.pieces for each in shared)
-    wave = concurrent * (alone + len(own.writes) + sum(each.pieces / each.sharers for each in shared))
-    awaited = float(len(own.reads))
-    for each in shared:
-        is_near = each.lag * (len(own.reads) + len(own.writes)) * unit <= room
-        near = min(1.0, each.lag / concurrent) if is_near else 0.0
-        far = 1 - first_wave if wave * unit <= room else near
-        left = (far * each.earlier + near * (each.pieces - each.earlier)) / max(1, each.pieces)
-        apart = 1.0 if is_near else max(0.0, 1 - each.lag / concurrent)
-        awaited -= left * each.together + max(left, apart) * (each.pieces - each.together)
-    return max(0.0, awaited) * unit
 
 
 def _shared(footprints: _Footprints, block: int, concurrent: int) -> list[_Shared]:
@@ -208,6 +169,41 @@ def _shared(footprints: _Footprints, block: int, concurrent: int) -> list[_Share
         sharers = 1 + share * (min(extent, max(1.0, concurrent / lag)) - 1)
         found.append(_Shared(lag, len(pieces), together, earlier, sharers))
     return found
+
+
+def _fresh_bytes(footprints: _Footprints, block: int, shared: Sequence[_Shared], concurrent: int, room: float) -> float:
+    """Return the bytes that a block reads and that no earlier block has left in the L2, as an expected value."""
+    unit, own = footprints.unit, footprints.of(block)
+    fresh = float(len(own.reads))
+    for each in shared:
+        # Blocks that run together share data. Of those before, data are left until the room is filled with others.
+        is_near = each.lag * (fresh + len(own.writes)) * unit <= room
+        fresh -= (1.0 if is_near else max(0.0, 1 - each.lag / concurrent)) * each.pieces
+    return max(0.0, fresh) * unit
+
+
+def _awaited_bytes(
+    footprints: _Footprints, block: int, shared: Sequence[_Shared], concurrent: int, room: float
+) -> float:
+    """Return the bytes that a block reads and waits for until they come from DRAM.
+
+    Blocks that run together read the data that they share at the same time, if they do at about the same place of their
+    program. They wait for DRAM together, unless a block of an earlier wave has left the data in the L2. Of data that
+    blocks read at different times, only the first one waits.
+    """
+    unit, own = footprints.unit, footprints.of(block)
+    first_wave = min(1.0, concurrent / footprints.trace.launch.blocks)
+    alone = len(own.reads) - sum(each.pieces for each in shared)
+    wave = concurrent * (alone + len(own.writes) + sum(each.pieces / each.sharers for each in shared))
+    awaited = float(len(own.reads))
+    for each in shared:
+        is_near = each.lag * (len(own.reads) + len(own.writes)) * unit <= room
+        near = min(1.0, each.lag / concurrent) if is_near else 0.0
+        far = 1 - first_wave if wave * unit <= room else near
+        left = (far * each.earlier + near * (each.pieces - each.earlier)) / max(1, each.pieces)
+        apart = 1.0 if is_near else max(0.0, 1 - each.lag / concurrent)
+        awaited -= left * each.together + max(left, apart) * (each.pieces - each.together)
+    return max(0.0, awaited) * unit
 
 
 def _least_read(footprints: _Footprints) -> float:
