@@ -379,15 +379,18 @@ class EmulatedLaunch:
             self._register_uses[capability] = found
         return self._register_uses[capability]
 
+    @cached_property
+    def _live(self) -> dict[int, int]:
+        return live_registers(self._machine.module, self._program.name)
+
     def last_spills(self, use: RegisterUse) -> tuple[float, float]:
         """Return the loads and stores of spilled registers in the block that was executed last."""
         origins = (step.origin if "COUNTED" in step.flags else None for step in self._program.steps)
-        return count_spills(self._machine.module, self._program.name, use, origins, self._last_counts[:, 0])
+        return count_spills(self._live, use, origins, self._last_counts[:, 0])
 
     @cached_property
     def _pieces(self) -> PieceTimes:
-        live = live_registers(self._machine.module, self._program.name)
-        return PieceTimes(straight_pieces(self._program, live))
+        return PieceTimes(straight_pieces(self._program, self._live))
 
     def last_chains(self, latencies: Mapping[str, float], registers: int) -> list[Chain]:
         """Return the pieces of the block that was executed last: cycles, instructions by class, accesses, per warp."""

@@ -6,7 +6,7 @@ is copied from them, are operands in constant memory, unless they are the addres
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.syntax.ast import Address, Function, Instruction, Module, Name, Register, Vector
@@ -49,12 +49,13 @@ def live_registers(module: Module, kernel: str) -> dict[int, int]:
     return {id(each): count for each, count in zip(body, _live_at(module, kernel, frozenset()), strict=False)}
 
 
-def crowded_instructions(module: Module, kernel: str, registers: int) -> list[Instruction]:
-    """Return the instructions of a kernel at which at least so many registers are live, or else at which most are."""
-    live = _live_at(module, kernel, frozenset())
-    least = min(registers, max(live, default=0))
-    body = module.functions[kernel].body or ()
-    return [instruction for instruction, count in zip(body, live, strict=True) if count >= least]
+def crowded_instructions(live: Mapping[int, int], registers: int) -> set[int]:
+    """Return the instructions at which at least so many registers are live, or else at which most are.
+
+    `live` is that of `live_registers`; the instructions are told by their `id`, too.
+    """
+    least = min(registers, max(live.values(), default=0))
+    return {instruction for instruction, count in live.items() if count >= least}
 
 
 def _most_live(module: Module, name: str, callers: frozenset[str]) -> int:
