@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from rdmodel import presets
 from validation.common import records
 from validation.common.pages import renew_tables, tables_of
 from validation.h100.cases import FOLDER
@@ -26,6 +27,9 @@ GPU = "h200"
 TIMES, PREDICTED, PAGE = FOLDER / "tuning.csv", FOLDER / "tuning_predicted.csv", FOLDER / "RESULTS-tuning.md"
 NVCC = "-nvcc"
 
+NEAR_MOST = 0.47
+"""Loads from constant memory per cycle that are close to the most that was seen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Time:
@@ -35,6 +39,11 @@ class Time:
     config: str
     milliseconds: float
     failure: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The space and the configuration."""
+        return self.space, self.config
 
 
 def read_times() -> list[Time]:
@@ -103,6 +112,16 @@ def compiler_table(times: Sequence[Time]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def constant_table(rows: Sequence[Predicted], times: Sequence[Time]) -> str:
+    """Return how many loads from constant memory an SM executes per cycle, in the points that have some."""
+    launched = {row.key: row.milliseconds for row in times if not row.failure}
+    rate = presets.rates_of(presets.gpu(GPU))[0]["constant_loads"]
+    terms = {row.key: json.loads(row.terms).get("constant loads", 0.0) for row in rows if row.key in launched}
+    found = [rate * term / launched[key] for key, term in terms.items() if term]
+    lines = [f"| points | most | more than {NEAR_MOST:g} |", "|---:|---:|---:|"]
+    return "\n".join([*lines, f"| {len(found)} | {max(found):.2f} | {sum(each > NEAR_MOST for each in found)} |", ""])
+
+
 def page() -> str:
     """Return the tables of the page."""
     times, parts = read_times(), []
@@ -110,6 +129,7 @@ def page() -> str:
     for space in dict.fromkeys(row.space for row in predicted):
         rows = [row for row in predicted if row.space == space]
         parts.append(space_table(rows, [row for row in times if row.space == space]))
+    parts += ["## Loads from constant memory per cycle and SM", "", constant_table(predicted, times)]
     return "\n".join([*parts, "## Times of nvcc's code over those of NVRTC's", "", compiler_table(times)])
 
 

@@ -47,9 +47,9 @@ INTRODUCTION = """# Rankings of measured tuning spaces
 
 Written by `python -m validation.tuning` from `measured.csv` (times of the FAIR benchmark hub for auto-tuning,
 AutoTuningAssociation/benchmark_hub) and `predicted.csv` (`python -m validation.tuning --sources DIR`, with `DIR` the
-folder `kernels` of the hub). All constants are those of `rdmodel gpus NAME --rates`, and none was fitted to times. But
-these spaces are no blind test: three rules were found where points were mispredicted, and then justified by the
-hardware: half a memory request per cycle on GA10x, conflicts in the banks of the L1, and short branches that are
+folder `kernels` of the hub). All constants are those of `rdmodel gpus NAME --rates`, and none was fitted to these
+times. But these spaces are no blind test: three rules were found where points were mispredicted, and then justified by
+the hardware: half a memory request per cycle on GA10x, conflicts in the banks of the L1, and short branches that are
 predicates. Later rules were found on an H200 (`validation/h100/RESULTS-tuning.md`). Points are tiles of a
 `tracegen.cuda.TiledProgram`, as in `rdmodel tiles`. The long loops of dedispersion and GEMM are run with two lengths
 and extrapolated; the L2 is as much smaller then as their data are.
@@ -140,9 +140,9 @@ NOTES = """## Explained and unexplained
   which is not explained.
 * **GEMM**: factors that are read from global memory (`SA=0`, `SB=0`) conflict in banks as in shared memory.
   Without these conflicts, such points are predicted to be twice as fast as they are. A warp waits for factors as often
-  as its registers are full, and with the other blocks for DRAM. This slows 205 of the 400 points, whose median of
-  predicted / measured is 0.94 (0.77 without); some with few registers are predicted to take up to twice as long as they
-  do. Fifteen points spill registers.
+  as its registers are full, and with the other blocks for DRAM. The median of predicted / measured is nearer to one by
+  this (0.84 for all points in the record at 6fb195ec), but some points with few registers are predicted to take twice
+  as long as they do. Fifteen points spill registers.
 * **GEMM, vectors**: the assembler merges words of shared memory that the code loads one by one (`validation.vectors`).
   Where the timed code is known to be the predicted one, on an H200 (`validation/h100/RESULTS-tuning.md`), such points
   take the time that follows. Here this holds for `VWM=8` and `VWN=8`, but not for `VWM=1`: such points with both
