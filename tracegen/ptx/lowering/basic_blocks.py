@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from rdmodel.common.late_dataclass import dataclass
+from tracegen.ptx.lowering.loop_counters import find_counter
 from tracegen.ptx.lowering.program import LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import is_memory_step, spaces_of
 
@@ -81,24 +82,7 @@ def _copies(program: LoweredKernel, header: int, end: int) -> int:
     Loops over tiles advance by more than one, too, but have fewer accesses than that.
     """
     body = program.steps[header : end + 1]
-    advance = _advance(program, body)
+    counter = find_counter(program, body)
+    advance = counter.step if counter else 0
     accesses = sum(is_memory_step(step) and bool(spaces_of(step) - {"SHARED", "FRAME"}) for step in body)
     return advance if 1 < advance <= accesses else 1
-
-
-def _advance(program: LoweredKernel, body: Sequence[Step]) -> int:
-    """Return the constant that is added to the counter which the last branch of a body tests; 0 if there is none."""
-    writers: dict[int, list[Step]] = {}
-    for step in body:
-        for slot in step.dst:
-            writers.setdefault(slot, []).append(step)
-    tested = [s for compare in writers.get(body[-1].guard, ()) if compare.op == "COMPARE" for s in compare.src]
-    moved = [s for slot in tested for step in writers.get(slot, ()) if step.op == "MOV" for s in step.src]
-    for slot in (*tested, *moved):
-        for step in writers.get(slot, ()):
-            if step.op in ("ADD", "SUB"):
-                for source in step.src:
-                    constant = program.constants[source - program.variables] if source >= program.variables else None
-                    if isinstance(constant, int):
-                        return min(constant, (1 << 64) - constant)
-    return 0
