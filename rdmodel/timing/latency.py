@@ -78,6 +78,7 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
         "atomic_shared": rates["shared_latency"],
         "load_global": load,
         "load_alone": alone,
+        "load_again": hit,
         "load_texture": load,
         "load_local": hit,
         "load_constant": CONSTANT_LATENCY,

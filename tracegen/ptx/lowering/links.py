@@ -1,0 +1,92 @@
+"""Declare the links of chains of dependent instructions, and tell what each load has in common with others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rdmodel.common.late_dataclass import dataclass
+from tracegen.ptx.lowering.program import Step
+from tracegen.ptx.lowering.store_order import NONE
+
+SECTOR = 32
+"""Bytes that a load brings into the L1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A step in a chain: the slots that it reads and writes, and its `latency`, by name ("" for none).
+
+    Other links and steps are told by their numbers, and none by -1. `branch` is the step of the branch whose predicate
+    the link has. A load takes `registers` until the link `last_use`, while `held` registers have other values; `held`
+    is negative if this is unknown. The load does not start before the store `behind`, which is one of the iteration
+    before if it does not precede the load. Another load of the same sector, the `leader`, brings its data into the L1.
+    A leader and its followers take the registers of a `group`.
+    """
+
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+    latency: str
+    memory: bool
+    branch: int = NONE
+    registers: int = 0
+    last_use: int = 0
+    held: int = -1
+    behind: int = NONE
+    leader: int = NONE
+    group: int = 0
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the assembler needs registers to start the link early: a load that takes long."""
+        return self.registers > 0 and self.held >= 0 and self.latency != "load_shared"
+
+
+def with_lifetimes(links: Sequence[Link], alive: Sequence[int]) -> list[Link]:
+    """Return links with the last uses of what loads have loaded, and the registers that are held beside it.
+
+    `alive` are the registers that are live at each link, or -1.
+    """
+    last_use: dict[int, int] = {}
+    loaded: dict[int, int] = {}
+    for at, link in enumerate(links):
+        for slot in link.src:
+            if slot in loaded:
+                last_use[loaded[slot]] = at
+        for slot in link.dst:
+            loaded.pop(slot, None)
+        if link.registers:
+            last_use[at] = len(links)  # until there is a use
+            loaded |= dict.fromkeys(link.dst, at)
+    found, under_way = [], dict[int, int]()
+    for at, (link, registers) in enumerate(zip(links, alive, strict=True)):
+        if not link.registers:
+            found.append(link)
+            continue
+        under_way = {end: taken for end, taken in under_way.items() if end >= at}
+        held = registers - link.registers - sum(under_way.values()) if registers >= 0 else -1
+        under_way[last_use[at]] = under_way.get(last_use[at], 0) + link.registers
+        found.append(replace(link, last_use=last_use[at], held=max(0, held) if registers >= 0 else -1))
+    return found
+
+
+def with_leaders(links: Sequence[Link], steps: Sequence[Step]) -> list[Link]:
+    """Return links with the leader and the group of each load from global memory; `steps` are those of the links.
+
+    Loads of a thread read the same sector if their addresses are offsets of one register; the register is taken to be
+    aligned.
+    """
+    leaders: dict[int, dict[int, int]] = {}
+    groups = [0] * len(links)
+    of = [NONE] * len(links)
+    for at, (link, step) in enumerate(zip(links, steps, strict=True)):
+        if link.latency in ("load_global", "load_alone"):
+            leader = leaders.setdefault(step.src[0], {}).setdefault(step.offset // SECTOR, at)
+            of[at] = leader if leader != at else NONE
+            groups[leader] += link.registers
+        for slot in link.dst:
+            leaders.pop(slot, None)
+    return [
+        replace(link, leader=leader, group=group) if leader != NONE or group else link
+        for link, leader, group in zip(links, of, groups, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""What the assembler does with loops, and with loads behind stores and in short branches, by compute capability."""
