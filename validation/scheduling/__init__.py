@@ -1,1 +1,1 @@
-"""What the assembler does with loops, and with loads behind stores and in short branches, by compute capability."""
+"""The machine code of loops, of loads behind stores and of loads in short branches, by compute capability."""
