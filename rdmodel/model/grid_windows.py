@@ -24,7 +24,7 @@ from rdmodel.model.sample_sms import SAMPLE_SALT
 from rdmodel.model.sm import Sm
 from rdmodel.results.counts import SmCounts
 from rdmodel.trace import Trace
-from rdmodel.trace.coalescing import Chunk, WarpStream, open_block
+from rdmodel.trace.coalescing import Chunk, WarpStream
 
 STOPS_PER_CHECK = 2
 """Requests of each SM, on average, between two checks whether a period of a window is over."""
@@ -279,7 +279,7 @@ class _Fill:
         runner = self._runner
         trace = LateBlocks(runner.trace, {block: (begin, 1.0)}) if begin > 0 else runner.trace
         line, request_bytes = runner.gpu.l1.line, runner.gpu.l1.request_bytes
-        return open_block(trace, block, line, store_rule(runner.options), request_bytes)
+        return self._timer.open_block(trace, block, line, store_rule(runner.options), request_bytes, None, begins=False)
 
     def _turn(self, streams: Sequence[WarpStream], sm: int, buffers: tuple[Chunk, Supply]) -> list[WarpStream]:
         """Send the next instructions of some warps; return the warps that have more."""

@@ -71,13 +71,18 @@ class PartTimer:
         rule: StoreRule,
         request_bytes: int,
         bypass: NDArray[np.uint8] | None,
+        *,
+        begins: bool = True,
     ) -> list[WarpStream]:
-        """Return the streams of a block's warps; only one thread at a time makes a block."""
+        """Return the streams of a block's warps; only one thread at a time makes a block.
+
+        `begins` tells whether the block counts as started.
+        """
         arrived = perf_counter()
         with self._monitor.trace_lock:
             started = perf_counter()
             streams = open_block(trace, block, line, rule, request_bytes, bypass)
         self.wait_seconds += started - arrived
         self.trace_seconds += perf_counter() - started
-        self.blocks_started += 1
+        self.blocks_started += begins
         return streams

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from threading import Lock
+from time import sleep
 from unittest.mock import patch
 
 import numpy as np
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import rdmodel as rd
 import tracegen
 from rdmodel.errors import ConfigError
+from rdmodel.execution import threads
 from rdmodel.gpu.memory import L2Config
 from rdmodel.model import grid_pilot, sampled_studies
 from rdmodel.model.count_blocks import BlockCounts
@@ -86,6 +89,32 @@ def test_a_sample_is_the_same_with_any_number_of_threads():
     trace = copy_kernel(1500)
     one, two = (rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=jobs) for jobs in (1, 2))
     assert one == two
+
+
+class OneReader(rd.Trace):
+    """A trace that counts the threads that make a block while another one does."""
+
+    def __init__(self, original: rd.Trace) -> None:
+        self.launch, self.blocks = original.launch, original.blocks
+        self._original, self._lock, self.intruders = original, Lock(), 0
+
+    def block(self, block: int):
+        if not self._lock.acquire(blocking=False):
+            self.intruders += 1
+            return self._original.block(block)
+        try:
+            sleep(1e-5)  # lets the other threads run
+            return self._original.block(block)
+        finally:
+            self._lock.release()
+
+
+def test_the_threads_of_a_sample_make_one_block_at_a_time():
+    alone, trace = (OneReader(copy_kernel(1500)) for _ in range(2))
+    with patch.object(threads, "SINGLE_THREAD_SECONDS", 0):
+        found = rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=2)
+    assert trace.intruders == 0
+    assert exact_counts(found) == exact_counts(rd.predict(alone, SMALL, l2=True, work=200_000, n_jobs=1))
 
 
 def test_a_long_sample_is_the_same_in_processes_and_reports_progress():
