@@ -24,6 +24,12 @@ NEAREST_MATRIX_RATE = {"fp6": "fp8", "fp4": "fp8", "int4": "int8", "binary": "in
 GUARDED_LOADS_SINCE = (9, 0)
 """Compute capability since which an instruction with a predicate has no operand from constant memory."""
 
+UNIFORM_LOAD_WORDS: Mapping[tuple[int, int], int] = {(9, 0): 2, (10, 0): 4}
+"""Words of constant memory that one instruction (ULDC, LDCU) brings into uniform registers, since a compute capability.
+
+Before, words are operands of the instructions that use them. The words are taken to be neighbours.
+"""
+
 UNITED_BEFORE, UNITED_SINCE = (5, 0), (7, 0)
 """Compute capabilities before and since which shared memory and L1 are one memory with one path for data."""
 
@@ -89,11 +95,14 @@ def compute_demands(
 def issued_instructions(work: Work, capability: tuple[int, int]) -> float:
     """Return the instructions that need an issue slot: all but operands from constant memory.
 
-    An instruction reads an operand from constant memory without a load if all lanes read the same word.
+    An instruction reads an operand from constant memory without a load if all lanes read the same word. Since 9.0,
+    other instructions bring such words into uniform registers.
     """
     count = work.instructions
     constants = sum(count[name] for name in CONSTANT_ACCESSES)
-    return work.issued - constants + loads_of_constants(work, capability) + work.constant_replays
+    words = max((words for since, words in UNIFORM_LOAD_WORDS.items() if capability >= since), default=0)
+    uniform = count["load_constant"] / words if words else 0.0
+    return work.issued - constants + loads_of_constants(work, capability) + uniform + work.constant_replays
 
 
 def loads_of_constants(work: Work, capability: tuple[int, int]) -> float:

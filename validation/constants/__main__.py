@@ -34,6 +34,9 @@ def _in_branches(text: str) -> str:
 
 CASES = {
     "in straight code": _each(_LOAD + _USE),
+    "neighbours in straight code": "".join(
+        (_LOAD.replace("{at}", "{word}") + _USE).format(at=4 * word, word=4 * word) for word in range(WORDS)
+    ),
     "in short branches": _in_branches(_LOAD + _USE),
     "for instructions in short branches": _each(
         f"ld.const.f32 %f1{{word}}, [w+{{at}}]; {_TEST} @%p1 bra L{{word}}; "

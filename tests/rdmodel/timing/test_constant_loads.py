@@ -52,3 +52,14 @@ def test_loads_at_the_places_of_threads_take_a_pass_for_each_word(name):
     shift = "shr.u32 %r3, %r2, 2; and.b32 %r3, %r3, 7; mul.wide.u32 %rd4, %r3, 4; add.u64 %rd4, %rd4, %rd2; "
     assert timed(shift + eight, name, place="%r1")[0] == pytest.approx(8 * 2 * 8)
     assert timed(INDEXED, name, place="%r1")[0] == 0
+
+
+def test_operands_of_current_gpus_take_an_issue_slot_for_neighbouring_words():
+    # 500 iterations of 8 loads, 8 sums and a loop of three instructions.
+    slots = {
+        name: timed(STRAIGHT, name)[1].terms["issue slots"] * presets.gpu(name).core.schedulers
+        / (500 * presets.gpu(name).max_warps)
+        for name in ("l40", "h100", "b200")
+    }  # fmt: skip
+    assert slots["h100"] - slots["l40"] == pytest.approx(8 / 2, abs=0.1)
+    assert slots["b200"] - slots["l40"] == pytest.approx(8 / 4, abs=0.1)
