@@ -60,8 +60,7 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
     """Return the cycles of an instruction by class of `Work`, without queues; and of an ``atomic``, and a ``barrier``.
 
     A load takes the time of its slowest transaction: that of a hit in the L1, of a hit in the L2, or of DRAM, in the
-    shares that `traffic` has. Loads that follow one another (``load_alone``) never wait for data in flight, and a load
-    of data that another one has brought into the L1 (``load_again``) hits. One that misses takes ``load_missed``.
+    shares that `traffic` has. Loads that follow one another (``load_alone``) never wait for data in flight.
     """
     hit, behind = float(gpu.core.hit_latency), unloaded_latency(gpu) + traffic.dram_wait_share * dram_latency(gpu)
     load, alone = (hit + share * max(0.0, behind - hit) for share in (traffic.missing_share, traffic.fetching_share))
@@ -80,7 +79,6 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
         "load_global": load,
         "load_alone": alone,
         "load_again": hit,
-        "load_missed": behind,
         "load_texture": load,
         "load_local": hit,
         "load_constant": CONSTANT_LATENCY,

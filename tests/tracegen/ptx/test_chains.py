@@ -6,14 +6,14 @@ from tracegen import cuda
 from tracegen.ptx import parse
 from tracegen.ptx.lowering import chains as chains_module
 from tracegen.ptx.lowering.chains import PREDICATES, straight_pieces
-from tracegen.ptx.lowering.load_window import EARLY_LOADS, SlowestLoad
+from tracegen.ptx.lowering.load_window import EARLY_LOADS
 from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.registers.liveness import live_registers
 
 LATENCIES = {
-    "fp32": 4.0, "int": 4.0, "load_global": 100.0, "load_alone": 100.0, "load_again": 30.0, "load_missed": 100.0,
-    "load_shared": 20.0, "load_constant": 8.0, "special": 18.0, "branch": 4.0, "other": 4.0, "atomic": 300.0,
-    "conversion": 10.0, "shuffle": 20.0, "barrier": 20.0,
+    "fp32": 4.0, "int": 4.0, "load_global": 100.0, "load_alone": 100.0, "load_again": 30.0, "load_shared": 20.0,
+    "load_constant": 8.0, "special": 18.0, "branch": 4.0, "other": 4.0, "atomic": 300.0, "conversion": 10.0,
+    "shuffle": 20.0, "barrier": 20.0,
 }  # fmt: skip
 
 HEAD = """.version 8.0 .target sm_80 .address_size 64 .visible .entry k(.param .u64 a) {
@@ -173,16 +173,6 @@ def test_loads_from_shared_memory_leave_the_registers_to_others(monkeypatch):
     body = begin + "".join(one.format(512 * at) for at in range(4)) + "st.global.f32 [%rd1], %f1;"
     free, four = with_registers(body, 0, 4 + 4)
     assert four == free == pytest.approx(100, abs=40)
-
-
-def test_a_warp_waits_for_the_slowest_of_the_loads_under_way():
-    loads = SlowestLoad({"load_global": 100.0, "load_alone": 30.0, "load_again": 30.0, "load_missed": 310.0})
-    share = (100 - 30) / (310 - 30)
-    slowest = [30 + (1 - (1 - share) ** n) * 280 for n in (1, 2, 3)]
-    assert [loads.latency("load_global", 0.0) for _ in range(3)] == pytest.approx(slowest)
-    assert loads.latency("load_alone", 10.0) == 30  # none of these misses
-    # When all but the last two have arrived, a load waits for three.
-    assert loads.latency("load_global", slowest[0] + 1) == pytest.approx(slowest[2])
 
 
 # ---- unrolled loops

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.constants import constant_loads
-from tracegen.ptx.lowering.links import L1_LOADS, Link, with_leaders, with_lifetimes
-from tracegen.ptx.lowering.load_window import EARLY_LOADS, LoadWindow, SlowestLoad
+from tracegen.ptx.lowering.links import Link, with_leaders, with_lifetimes
+from tracegen.ptx.lowering.load_window import EARLY_LOADS, LoadWindow
 from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.lowering.predication import CONTROL, predicated_branches
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel
@@ -76,7 +76,7 @@ class Piece:
         most = max(registers, self.most_live + EARLY_LOADS) if registers else 0
         for _ in range(LOOP_ITERATIONS if self.loop else 1):
             begin = longest = ends[-1]
-            branch, window, loads = _Branch(begin), LoadWindow(most), SlowestLoad(latencies)
+            branch, window = _Branch(begin), LoadWindow(most)
             starts, arrivals = [begin] * len(self.links), [begin] * len(self.links)
             for first in range(0, copies * len(self.links), max(1, len(self.links))):
                 for at, link in enumerate(self.links):
@@ -84,13 +84,9 @@ class Piece:
                     start = max(start, branch.enter(first, link) if self.crowded and link.branch != NONE else begin)
                     start = max(start, window.enter(first + at, link))
                     start = max(start, starts[link.behind] if link.behind != NONE else begin)
-                    end = start
+                    end = start + (latencies[link.latency] if link.latency else 0.0)
                     if link.leader != NONE:
                         end = max(start + latencies[_FOLLOWER], arrivals[link.leader])
-                    elif link.latency in L1_LOADS:
-                        end += loads.latency(link.latency, start)
-                    elif link.latency:
-                        end += latencies[link.latency]
                     for slot in link.dst:
                         ready[slot] = end
                     branch.add(link, start)

@@ -13,10 +13,6 @@ SECTOR = 32
 """Bytes that a load brings into the L1."""
 
 
-L1_LOADS = ("load_global", "load_alone")
-"""Names of the latencies of loads that the L1 serves, if it has their data."""
-
-
 @dataclass(frozen=True, slots=True)
 class Link:
     """A step in a chain: the slots that it reads and writes, and its `latency`, by name ("" for none).
@@ -84,7 +80,7 @@ def with_leaders(links: Sequence[Link], steps: Sequence[Step]) -> list[Link]:
     groups = [0] * len(links)
     of = [NONE] * len(links)
     for at, (link, step) in enumerate(zip(links, steps, strict=True)):
-        if link.latency in L1_LOADS:
+        if link.latency in ("load_global", "load_alone"):
             leader = leaders.setdefault(step.src[0], {}).setdefault(step.offset // SECTOR, at)
             of[at] = leader if leader != at else NONE
             groups[leader] += link.registers

@@ -1,9 +1,6 @@
-"""Bound the loads under way by the registers for their data, and let a warp wait for the slowest of them."""
+"""Bound the loads under way by the registers for their data, as the assembler does where it moves loads ahead."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from heapq import heappop, heappush
 
 from tracegen.ptx.lowering.links import Link
 
@@ -68,27 +65,3 @@ class LoadWindow:
             self._loads[at] = _UnderWay(link.registers, last_use, start)
             self._loaded |= dict.fromkeys(link.dst, at)
             self._taken += link.registers
-
-
-class SlowestLoad:
-    """The latencies of loads of which some miss in the L1: a warp that waits for several waits for the slowest.
-
-    `latencies` has the mean latency of a load by name, that of a hit (``load_again``) and of a miss (``load_missed``).
-    Loads miss independently of each other.
-    """
-
-    def __init__(self, latencies: Mapping[str, float]) -> None:
-        self._hit, self._missed = latencies["load_again"], latencies["load_missed"]
-        self._latencies = latencies
-        self._arrivals: list[float] = []
-
-    def latency(self, name: str, start: float) -> float:
-        """Return the latency of the slowest one of the loads that are under way when a load starts, itself included."""
-        while self._arrivals and self._arrivals[0] <= start:
-            heappop(self._arrivals)
-        mean, more = self._latencies[name], self._missed - self._hit
-        if more > 0:
-            share = min(1.0, max(0.0, (mean - self._hit) / more))
-            mean = self._hit + (1 - (1 - share) ** (len(self._arrivals) + 1)) * more
-        heappush(self._arrivals, start + mean)
-        return mean
