@@ -2,8 +2,8 @@
 
 Of a loop, it may put several iterations into one body, or all of them. A load moves ahead of a store before it or stays
 behind. Of several short branches that load, some loads move ahead of all uses. Needs ``ptxas`` and ``nvdisasm`` of CUDA
-13 in the folder ``bin`` of ``--cuda``, or on the path. Tests compare the record with `tracegen.ptx.lowering.unrolling`,
-`tracegen.ptx.lowering.store_order` and `tracegen.ptx.lowering.chains`.
+13 in the folder ``bin`` of ``--cuda``, or on the path. Tests compare the record with the modules `unrolled_loops`,
+`store_order` and `chains` of `tracegen.ptx.lowering`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tracegen.ptx.lowering.predication import CONTROL, predicated_branches
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel
 from tracegen.ptx.lowering.slicing import READS, is_memory_step
 from tracegen.ptx.lowering.store_order import NONE, stores_before
-from tracegen.ptx.lowering.unrolling import unrolled_copies
+from tracegen.ptx.lowering.unrolled_loops import unrolled_copies
 
 LOOP_ITERATIONS = 3
 """Iterations of a loop after which the time from one to the next does not change."""
