@@ -123,14 +123,15 @@ NOTES = """## Explained and unexplained
   best points load each element once for several results: `block_size_y=1` and `tile_size_y=4`, whose rows the compiler
   finds equal. Where tiles reach beyond the image, each load has its own condition, and no two are merged: all these
   points take the time of 225 loads per result, whatever their tile. The model lets a warp wait for these loads one
-  after the other, as in the code of `ptxas`, which is predicted to take up to twice as long where few warps run.
+  after the other, as in the code of `ptxas`, which is predicted to take up to 1.7 times as long where few warps run.
+  The loop that fills shared memory has four conditions in an iteration, and the assembler moves its loads ahead.
 * **Constant memory**: the filter's weights are operands of multiply-adds, and take no load. All points use it.
 * **Padding** is visible in the L1 wavefronts: it removes conflicts, but these bind few points.
-* **The read-only cache without shared memory**: `read_only=1 use_shmem=0` takes 1.2 to 1.8 times as long as predicted,
-  one point 9 times. The cause is the compiler. nvcc, which compiled the measured kernels, defines `__ldg` in its
-  headers as assembly; NVRTC, which is used here, has a function of its own. On an H200, the code of nvcc takes up to 7
-  times as long as that of NVRTC for these points, and as long for all others (`validation/h100/RESULTS-tuning.md`). The
-  source of `use_shmem=0` is not public and was written from its description.
+* **The read-only cache without shared memory**: `read_only=1 use_shmem=0` takes 1.1 to 1.5 times as long as predicted
+  in eight of ten points, and 9 times in one. The cause is the compiler. nvcc, which compiled the measured kernels,
+  defines `__ldg` in its headers as assembly; NVRTC, which is used here, has a function of its own. On an H200, the code
+  of nvcc takes up to 7 times as long as that of NVRTC for these points, and as long for all others
+  (`validation/h100/RESULTS-tuning.md`). The source of `use_shmem=0` is not public and was written from its description.
 * **Points without a prediction** (convolution): all seven are of `use_shmem=0`. `ptxas` 13.5 gives their threads
   68 to 119 registers, so that no block of 576 to 1024 threads fits on an SM, and a launch would fail. `rank_tiles`
   lists such tiles with this reason. The measured kernels ran, so that their source, which is not public, or their
@@ -141,8 +142,8 @@ NOTES = """## Explained and unexplained
 * **GEMM**: factors that are read from global memory (`SA=0`, `SB=0`) conflict in banks as in shared memory.
   Without these conflicts, such points are predicted to be twice as fast as they are. A warp waits for factors as often
   as its registers are full, and with the other blocks for DRAM. The median of predicted / measured is nearer to one by
-  this (0.84 for all points in the record at 6fb195ec), but some points with few registers are predicted to take twice
-  as long as they do. Fifteen points spill registers.
+  this (0.84 for all points in the record at 6fb195ec). Short loops are unrolled as by the assembler, so that loads of
+  several steps overlap. Fifteen points spill registers.
 * **GEMM, vectors**: the assembler merges words of shared memory that the code loads one by one (`validation.vectors`).
   Where the timed code is known to be the predicted one, on an H200 (`validation/h100/RESULTS-tuning.md`), such points
   take the time that follows. Here this holds for `VWM=8` and `VWN=8`, but not for `VWM=1`: such points with both
