@@ -8,6 +8,7 @@ from tracegen.ptx.lowering import chains as chains_module
 from tracegen.ptx.lowering.chains import PREDICATES, straight_pieces
 from tracegen.ptx.lowering.load_window import EARLY_LOADS
 from tracegen.ptx.lowering.lowering import lower_kernel
+from tracegen.ptx.lowering.store_order import NONE
 from tracegen.ptx.registers.liveness import live_registers
 
 LATENCIES = {
@@ -224,3 +225,13 @@ def test_a_load_waits_for_a_store_that_may_change_its_data():
 def test_a_loop_that_stores_waits_in_every_iteration_although_it_is_unrolled():
     body = LOOP.replace("mov.u32 %r1, 0;", "mov.u32 %r1, 0; add.u64 %rd2, %rd1, 2048;")
     assert longest(body.format(SUM + "st.global.f32 [%rd2], %f1;", 16)) == pytest.approx(16 * 104, abs=100)
+
+
+def test_fetches_of_a_texture_do_not_lead_each_other():
+    fetch = "tex.1d.v4.f32.s32 {{%f1, %f2, %f3, %f4}}, [t, {{{}}}]; "
+    text = ".version 8.0 .target sm_80 .address_size 64 .global .texref t; " + HEAD.partition(".address_size 64 ")[2]
+    module = parse(text + fetch.format("%r1") + fetch.format("%r2") + "st.global.f32 [%rd1], %f1; ret; }", "k.ptx")
+    kernel = lower_kernel(module, "k", {"t": 1 << 20}, 0)
+    links = [link for piece in straight_pieces(kernel, live_registers(module, "k")) for link in piece.links]
+    assert sum(link.latency != "" and link.memory for link in links) == 2
+    assert all(link.leader == NONE for link in links)

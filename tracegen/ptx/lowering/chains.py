@@ -211,6 +211,6 @@ class PieceTimes:
 
 
 def _iterations(executed: Sequence[int], at: int) -> int:
-    """Return how often a piece follows itself, as far as the pieces around it tell: each is executed once per loop."""
+    """Return how often a piece follows itself, as far as those around it tell: they are executed once for each loop."""
     around = [executed[place] for place in (at - 1, at + 1) if 0 <= place < len(executed) and executed[place]]
     return max(1, executed[at] // min(around, default=executed[at]))

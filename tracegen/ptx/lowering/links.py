@@ -80,7 +80,7 @@ def with_leaders(links: Sequence[Link], steps: Sequence[Step]) -> list[Link]:
     groups = [0] * len(links)
     of = [NONE] * len(links)
     for at, (link, step) in enumerate(zip(links, steps, strict=True)):
-        if link.latency in ("load_global", "load_alone"):
+        if step.op == "LOAD" and link.latency in ("load_global", "load_alone"):
             leader = leaders.setdefault(step.src[0], {}).setdefault(step.offset // SECTOR, at)
             of[at] = leader if leader != at else NONE
             groups[leader] += link.registers
