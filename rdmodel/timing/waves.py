@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import mul
 
 from rdmodel.common.late_dataclass import dataclass
@@ -65,7 +66,8 @@ def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float
     Without barriers, warps circulate on their own. With them, blocks do: their warps pass each phase together, so that
     a block alone takes in each phase the time of a warp, or that of the busiest resource for all of its warps.
     """
-    demands = block.demands(active)
+    average = block.demands(active)
+    demands = on_whole_warps(average, resident * block.warps)
     together = block.warps if block.barriers else 1
     customers = resident * block.warps / together
     share = together / block.warps
@@ -73,12 +75,26 @@ def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float
         Demand(d.name, d.stage, d.cycles * share, max(1.0, d.copies / together) if d.copies > 1 else d.copies)
         for d in demands
     ]
-    each = [time_alone(phases, demands, block.warps, together) for phases in block.phases]
+    lonely = on_whole_warps(average, block.warps) if block.barriers else average
+    each = [time_alone(phases, lonely, block.warps, together) for phases in block.phases]
     alone = sum(map(mul, each, block.weights)) / sum(block.weights)
     # A customer is at least as long at a copy of a resource as the resource serves it.
     alone = max([alone, *(d.cycles * d.copies for d in own)])
     flow = solve_queues(own, customers, alone)
     return customers / flow.throughput, alone
+
+
+def on_whole_warps(demands: Sequence[Demand], warps: int) -> list[Demand]:
+    """Return the demands of `warps` warps with the copies that are as busy as the one that serves the most of them.
+
+    A warp stays in its sub-core: of five warps, one of four sub-cores has two. The five are served as by two and a half
+    sub-cores with two warps each.
+    """
+    found = []
+    for demand in demands:
+        copies = warps / -(-warps // int(demand.copies)) if demand.copies > 1 else demand.copies
+        found.append(replace(demand, cycles=demand.cycles * demand.copies / copies, copies=copies))
+    return found
 
 
 def time_alone(phases: Sequence[Phase], demands: Sequence[Demand], warps: int, together: int) -> float:

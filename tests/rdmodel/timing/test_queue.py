@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rdmodel.timing.demands import Demand
 from rdmodel.timing.latency import Phase
 from rdmodel.timing.queue import solve_queues
-from rdmodel.timing.waves import Block, time_of_grid, time_of_wave
+from rdmodel.timing.waves import Block, on_whole_warps, time_of_grid, time_of_wave
 from tests.support.examples import examples
 
 STAGES = ("core", "L1", "port", "DRAM")
@@ -98,3 +98,33 @@ def test_warps_that_wait_for_each_other_do_not_overlap_the_phases_of_a_block():
     apart, together = (Block(8, phases, lambda active: demands, barriers) for barriers in (False, True))
     assert time_of_wave(together, 1, 1)[0] == pytest.approx(300 + 500)
     assert 500 <= time_of_wave(apart, 1, 1)[0] < 800
+
+
+# ---- warps that stay in their sub-cores
+
+
+@pytest.mark.parametrize(("warps", "as_many"), [(1, 4), (2, 4), (4, 4), (5, 8), (6, 8), (8, 8), (45, 48)])
+def test_warps_take_as_long_as_the_next_multiple_of_the_sub_cores(warps, as_many):
+    demand = Demand("issue slots", "core", 100.0 * warps, 4.0)
+    (found,) = on_whole_warps([demand], warps)
+    assert found.cycles == pytest.approx(100.0 * as_many)
+    # A copy serves one warp in the time of before, since it is the number of copies that is smaller.
+    assert found.cycles * found.copies == pytest.approx(demand.cycles * demand.copies)
+
+
+def test_resources_that_all_warps_share_serve_any_number_of_them():
+    demands = [Demand("L1 wavefronts", "L1", 70.0), Demand("DRAM", "DRAM", 50.0, 0.1)]
+    assert on_whole_warps(demands, 5) == demands
+
+
+@pytest.mark.parametrize("barriers", [False, True])
+def test_five_warps_take_as_long_as_eight_that_do_nothing_but_issue(barriers):
+    def cycles(warps: int) -> float:
+        # Each warp issues for 400 cycles in one of four sub-cores.
+        demands = [Demand("issue slots", "core", 100.0 * warps, 4.0)]
+        block = Block(warps, [[Phase(400.0, 0.0, 400.0)]], lambda _: demands, barriers)
+        return time_of_wave(block, 1, 1)[0]
+
+    assert cycles(4) == pytest.approx(400)
+    assert cycles(5) == cycles(8) == pytest.approx(800, rel=0.3)
+    assert cycles(5) >= 800
