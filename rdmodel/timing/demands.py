@@ -100,9 +100,14 @@ def issued_instructions(work: Work, capability: tuple[int, int]) -> float:
     """
     count = work.instructions
     constants = sum(count[name] for name in CONSTANT_ACCESSES)
-    words = max((words for since, words in UNIFORM_LOAD_WORDS.items() if capability >= since), default=0)
+    words = uniform_load_words(capability)
     uniform = count["load_constant"] / words if words else 0.0
     return work.issued - constants + loads_of_constants(work, capability) + uniform + work.constant_replays
+
+
+def uniform_load_words(capability: tuple[int, int]) -> int:
+    """Return the words of constant memory that an instruction brings into uniform registers; 0: they are operands."""
+    return max((words for since, words in UNIFORM_LOAD_WORDS.items() if capability >= since), default=0)
 
 
 def loads_of_constants(work: Work, capability: tuple[int, int]) -> float:

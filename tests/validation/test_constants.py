@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rdmodel.timing.demands import UNIFORM_LOAD_WORDS
+from rdmodel.timing.demands import uniform_load_words
 from tracegen.ptx import parse
 from tracegen.ptx.lowering.constants import GUARDED, INDEXED, OPERAND, constant_loads
 from tracegen.ptx.lowering.lowering import lower_kernel
@@ -36,7 +36,7 @@ def test_a_load_is_an_instruction_where_the_assembler_makes_one_of_it(case):
 def test_an_instruction_brings_as_many_neighbouring_words_as_the_record_has():
     for capability in CAPABILITIES:
         number = (int(capability) // 10, int(capability) % 10)
-        words = max((words for since, words in UNIFORM_LOAD_WORDS.items() if number >= since), default=0)
+        words = uniform_load_words(number)
         found = ROWS["neighbours in straight code", capability]
         name = "FFMA" if not words else "ULDC" if number < (10, 0) else "LDCU"
         assert found == f"{WORDS // max(1, words)} {name}"
