@@ -65,12 +65,12 @@ def _is_predicated(steps: Sequence[Step], branch: int) -> bool:
 
 def _times(program: LoweredKernel, header: int, end: int, loops: Collection[int], unroll: int) -> int:
     """Return how often the assembler unrolls a loop: not around other loops, and less if the compiler did it before."""
-    if any(header < other <= end for other in loops) or _is_kept_rolled(program, header, end):
+    if any(header < other <= end for other in loops) or is_kept_rolled(program, header, end):
         return 1
     return max(1, unroll // _copies(program, header, end))
 
 
-def _is_kept_rolled(program: LoweredKernel, header: int, end: int) -> bool:
+def is_kept_rolled(program: LoweredKernel, header: int, end: int) -> bool:
     """Return whether the pragma "nounroll" stands in the first block of a loop."""
     first = next(at for at in range(header, end + 1) if program.steps[at].op == "BRA")
     return any(header <= at <= first for at in program.rolled)

@@ -80,16 +80,18 @@ class Piece:
             starts, arrivals = [begin] * len(self.links), [begin] * len(self.links)
             for first in range(0, copies * len(self.links), max(1, len(self.links))):
                 for at, link in enumerate(self.links):
-                    start = max((ready.get(slot, begin) for slot in link.src), default=begin)
-                    start = max(start, branch.enter(first, link) if self.crowded and link.branch != NONE else begin)
-                    start = max(start, window.enter(first + at, link))
-                    start = max(start, starts[link.behind] if link.behind != NONE else begin)
+                    start = max(begin, window.enter(first + at, link), *(ready.get(slot, begin) for slot in link.src))
+                    if self.crowded and link.branch != NONE:
+                        start = max(start, branch.enter(first, link))
+                    if link.behind != NONE:
+                        start = max(start, starts[link.behind])
                     end = start + (latencies[link.latency] if link.latency else 0.0)
                     if link.leader != NONE:
                         end = max(start + latencies[_FOLLOWER], arrivals[link.leader])
                     for slot in link.dst:
                         ready[slot] = end
-                    branch.add(link, start)
+                    if self.crowded and link.branch != NONE:
+                        branch.add(link, start)
                     window.add(first + at, first + link.last_use, link, start)
                     starts[at], arrivals[at] = start, end
                     longest = max(longest, start + 1 if link.memory else end)
@@ -113,8 +115,6 @@ class _Branch:
 
     def add(self, link: Link, start: float) -> None:
         """Let the next branch wait for a link that uses what its own branch has loaded."""
-        if link.branch < 0:
-            return
         if self._loaded & set(link.src):
             self._next = max(self._next, start)
         if link.memory:
@@ -135,7 +135,10 @@ def straight_pieces(kernel: LoweredKernel, live: Mapping[int, int]) -> list[Piec
             if isinstance(step.target, int) and step.op in ("BRA", "CALL"):
                 starts.add(step.target)
     ordered = sorted(start for start in starts if start < len(steps))
-    return [_piece(kernel, first, end, skips, constants, live) for first, end in pairwise([*ordered, len(steps)])]
+    most_live = max(live.values(), default=0)
+    return [
+        _piece(kernel, first, end, skips, constants, live, most_live) for first, end in pairwise([*ordered, len(steps)])
+    ]
 
 
 def _piece(
@@ -145,6 +148,7 @@ def _piece(
     skips: Collection[int],
     constants: Mapping[int, str],
     live: Mapping[int, int],
+    most_live: int,
 ) -> Piece:
     links, classes, accesses, counted = list[Link](), dict[str, int](), 0, NONE
     steps = [step for at, step in enumerate(kernel.steps[first:end], start=first) if at not in skips]
@@ -179,7 +183,6 @@ def _piece(
     is_loop = last.op == "BRA" and last.target == first
     copies = unrolled_copies(kernel, first, end) if is_loop else 1
     links = with_leaders(with_lifetimes(links, [live.get(id(step.origin), -1) for step in steps]), steps)
-    most_live = max(live.values(), default=0)
     return Piece(counted, links, classes, accesses, is_loop, most_live, copies, crowded)
 
 

@@ -7,6 +7,7 @@ whose number of iterations it knows as far as the body stays short, any other sh
 
 from __future__ import annotations
 
+from tracegen.ptx.lowering.basic_blocks import is_kept_rolled
 from tracegen.ptx.lowering.loop_counters import find_counter, has_known_length
 from tracegen.ptx.lowering.program import LoweredKernel
 from tracegen.ptx.lowering.slicing import READS, is_memory_step
@@ -31,7 +32,7 @@ def unrolled_copies(kernel: LoweredKernel, first: int, end: int) -> int:
     fewer iterations than that.
     """
     body = kernel.steps[first:end]
-    counter = None if any(first <= at < end for at in kernel.rolled) else find_counter(kernel, body)
+    counter = None if is_kept_rolled(kernel, first, end - 1) else find_counter(kernel, body)
     if counter is None:
         return 1
     size = sum("COUNTED" in step.flags for step in body)
