@@ -341,7 +341,25 @@ def test_a_shortened_nest_says_what_is_left():
     of_loops, part = len(addresses(trace.block(0))) - 1, len(addresses(make(0, 0.0))) - 1
     assert part == of_loops / 4
     assert tracegen.affine_kernel(STREAM).shortened(0.25) is None
-    assert ShortenedNest(trace._nest, 1e-9).loops[0][1] == 2
+    assert ShortenedNest(trace._nest, 1e-9).loops[0].most == 2
+
+
+def test_iterations_of_loops_count_by_their_work():
+    first = {"for": "p", "to": 4, "do": [{"for": "q", "to": 2, "do": [{"load": "a", "at": ["y", "p + q"]}]}]}
+    trace = tracegen.affine_kernel({**TILES, "body": [first, *TILES["body"]]})
+    _, left = trace.shortened(0.25)
+    # The first loop keeps 2 of 4 iterations with 2 accesses, the second one 8 of 32 with 2 and a barrier.
+    assert left(0) == (2 * 2 + 8 * 3) / (4 * 2 + 32 * 3)
+    idle = {"for": "p", "to": 4, "do": [{"for": "q", "to": 2, "do": [{"gap": 1}]}]}
+    assert tracegen.affine_kernel({**STREAM, "body": [idle]}).shortened(0.25)[1](0) == 1 / 2
+
+
+@pytest.mark.parametrize("sizes", [{"TI": 32, "TJ": 64}, {"TI": 32, "TJ": 8}, {"TI": 4, "TJ": 32}])
+def test_the_transactions_of_kernels_with_several_loops_are_estimated_within_a_percent(sizes):
+    trace = tracegen.kernel("gemm.tiled", NI=256, NJ=256, NK=512, **sizes)
+    whole = exactly(trace, True)
+    found = rd.estimate(trace, FERMI, l2=True)
+    assert found.transactions == pytest.approx(whole.transactions, rel=0.01)
 
 
 # ---- absurd sizes and bad input
