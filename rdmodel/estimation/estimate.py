@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
 from statistics import fmean
@@ -101,6 +101,41 @@ def estimate(
     TraceError
         If `trace` is not a `Trace`, or lacks a block.
     """
+    return estimate_again(FinishedRuns(), trace, gpu, l2=l2, work=work, seed=seed, progress=progress, **options)
+
+
+WindowRuns = tuple[Prediction, list[tuple[ExcerptRun, ExcerptRun | None]]]
+"""The prediction of the first window, and the runs of all windows: with all of their work, and shorter."""
+
+
+class FinishedRuns:
+    """The runs of the last estimate of a trace, for the next one with more `work`, and all else the same.
+
+    More work does not always change what is run, since there is a least excerpt that shows reuse.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[Window, ...], WindowRuns] | None = None
+
+    def of(self, windows: tuple[Window, ...], run: Callable[[], WindowRuns]) -> WindowRuns:
+        """Return the runs of some windows: the finished ones, or, if these are of others, those that `run` returns."""
+        if self._last is None or self._last[0] != windows:
+            self._last = windows, run()
+        return self._last[1]
+
+
+def estimate_again(
+    finished: FinishedRuns,
+    trace: Trace,
+    gpu: str | GPU | None,
+    *,
+    l2: bool,
+    work: float | None,
+    seed: int,
+    progress: Progress | None,
+    **options: Any,
+) -> Prediction:
+    """Estimate as `estimate` does, but take runs that are `finished`; all but `work` must be the same every time."""
     check_trace(trace)
     for name in UNSUPPORTED_OPTIONS:
         if name in options:
@@ -123,7 +158,7 @@ def estimate(
     else:
         assert work is not None
         counted = runs.count_blocks(work, seed) if plan.written_out else None
-        first, longest, counts, errors = runs.run_windows(counted)
+        first, longest, counts, errors = runs.run_windows(finished, counted)
         result, instructions = replace_counts(first, counts, gpu), counts["instructions"]
         reach = reach_of_order(counts, runs.may_drift(work, seed)) if not plan.windows[0].short_blocks else None
         dram_limits = limits_of_dram_reads(plan, longest, gpu, trace.launch) if l2 else (0.0, inf)
@@ -173,9 +208,16 @@ class _PlannedRuns:
         return count_blocks(self._trace, gpu, options, self._plan.blocks, work, seed)
 
     def run_windows(
-        self, counted: BlockCounts | None
+        self, finished: FinishedRuns, counted: BlockCounts | None
     ) -> tuple[Prediction, ExcerptRun, dict[str, float], dict[str, float]]:
-        """Run the windows; return the first one's prediction and run, and counts and errors of the whole grid."""
+        """Run the windows, unless they are `finished`.
+
+        Returns the first one's prediction and run, and counts and errors of the whole grid.
+        """
+        first, runs = finished.of(self._plan.windows, self._run_all_windows)
+        return first, runs[0][0], *scale_to_grid(self._plan, runs, self._gpu, self._trace.launch, counted)
+
+    def _run_all_windows(self) -> WindowRuns:
         first: Prediction | None = None
         runs: list[tuple[ExcerptRun, ExcerptRun | None]] = []
         for window in self._plan.windows:
@@ -183,7 +225,7 @@ class _PlannedRuns:
             runs.append((long, self._run_shorter(window, long)))
             first = first or prediction
         assert first is not None
-        return first, runs[0][0], *scale_to_grid(self._plan, runs, self._gpu, self._trace.launch, counted)
+        return first, runs
 
     def may_drift(self, work: float | None, seed: int) -> bool:
         """Return whether warps, of a block or of later waves, may drift apart further than excerpts show."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from threading import Event, get_ident
@@ -18,7 +18,7 @@ from typing import Any
 from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, RdmodelError
-from rdmodel.estimation.estimate import estimate
+from rdmodel.estimation.estimate import FinishedRuns, estimate_again
 from rdmodel.execution.threads import run_in_order
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
@@ -67,6 +67,7 @@ class Candidate:
     pruned: str | None = None
     value: Value | None = None
     prediction: Prediction | None = None
+    finished: FinishedRuns = field(default_factory=FinishedRuns)
     notes: tuple[str, ...] = ()
 
     @property
@@ -181,7 +182,8 @@ class SuccessiveHalving:
         try:
             if self._objective.times:  # here, because assemblers of several tiles run at a time
                 candidate.trace, _ = with_registers(candidate.trace, self._gpu)
-            candidate.prediction = estimate(
+            candidate.prediction = estimate_again(
+                candidate.finished,
                 candidate.trace,
                 self._gpu,
                 l2=self._objective.l2 and not sampled,

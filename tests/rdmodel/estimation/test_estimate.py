@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import rdmodel as rd
 import tracegen
 from rdmodel.errors import ConfigError, TraceError
+from rdmodel.estimation import estimate as estimation
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.trace import Columns, Launch
 from tests.support.builders import load, make_trace
@@ -271,6 +272,24 @@ def test_more_work_opens_no_fewer_transactions(l2, monkeypatch):
         rd.estimate(gemm(NI=256, NJ=256, NK=1024), gpu=FERMI, l2=l2, work=work)
     assert run == sorted(run)
     assert run[0] < run[-1] / 20
+
+
+def test_an_estimate_takes_the_runs_of_the_last_one_unless_more_work_changes_them(monkeypatch):
+    trace, runs = gemm(NI=512, NJ=512, NK=256), []
+    monkeypatch.setattr(estimation, "predict", lambda *args, **more: runs.append(args) or rd.predict(*args, **more))
+    finished = estimation.FinishedRuns()
+
+    def again(work: int) -> rd.Prediction:
+        return estimation.estimate_again(finished, trace, FERMI, l2=True, work=work, seed=3, progress=None)
+
+    few = again(1000)
+    assert len(runs) == 2
+    more = again(2000)
+    assert len(runs) == 2, "these blocks are the fewest, whatever the work"
+    fresh = rd.estimate(trace, FERMI, l2=True, work=2000, seed=3)
+    assert (more.per_sm, more.l2, more.estimates) == (fresh.per_sm, fresh.l2, fresh.estimates)
+    assert (more.transactions, more.l2) == (few.transactions, few.l2)
+    assert again(10_000_000).transactions == exactly(trace, True).transactions
 
 
 def test_triangles_and_borders_do_not_stop_it():
