@@ -6,8 +6,9 @@ iterations from 0, and another one for its first value if that is a min() or max
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,22 +210,30 @@ def _loads(body: Sequence[NestNode]) -> bool:
     )
 
 
+MAX_KNOWN_PARTS = 1 << 12
+"""Block ids along one dimension whose parts of keys are cached."""
+
+BlockId = tuple[int, int, int]
+
+
 class Control:
     """Computes a key for each block; blocks with equal keys do the same, apart from an offset of their addresses.
 
-    `exact` says that every block has its own key.
+    `exact` says that every block has its own key. Most parts of a key depend on one dimension of the grid, and are
+    computed once for each id along it.
     """
 
     def __init__(self, nest: Nest, opaque: dict[int, frozenset[int]]) -> None:
         self._box = [(0, 0) if d in BLOCK_DIMENSIONS else limits for d, limits in enumerate(nest.box)]
         self.exact = any(map(is_unproven, walk(nest.body)))
         self.exact |= any(dimensions & set(BLOCK_DIMENSIONS) for dimensions in opaque.values())
-        self._signs: list[_BlockSign] = []
-        self._values: list[Affine] = []
-        self._least: list[list[tuple[Affine, list[_BlockSign]]]] = []
+        self._along: list[list[Callable[[BlockId], object]]] = [[] for _ in BLOCK_DIMENSIONS]
+        self._known: list[dict[int, tuple[object, ...]]] = [{} for _ in BLOCK_DIMENSIONS]
+        self._mixed: list[Callable[[BlockId], object]] = []
         for node in walk(nest.body):
             if isinstance(node, NestGuard):
-                self._signs += [self._sign(form) for form in node.conditions if _depends_on_block(form)]
+                for form in filter(_depends_on_block, node.conditions):
+                    self._add_part([form], self._sign(form).sign)
             elif isinstance(node, NestLoop) and any(map(_depends_on_block, leaves(node.distance))):
                 self._add_trips(node.distance)
 
@@ -232,32 +241,49 @@ class Control:
         x, y, z = (form.coefficient(dimension) for dimension in BLOCK_DIMENSIONS)
         return _BlockSign((x, y, z), form.least(self._box), form.most(self._box))
 
+    def _add_part(self, forms: Sequence[Affine], part: Callable[[BlockId], object]) -> None:
+        """Add a function of some forms to the parts of a key."""
+        dimensions = {d for form in forms for d, _ in form.terms if d in BLOCK_DIMENSIONS}
+        parts = self._along[dimensions.pop()] if len(dimensions) == 1 else self._mixed
+        parts.append(part)
+
     def _add_trips(self, distance: Bound) -> None:
+        forms = leaves(distance)
         if (
             isinstance(distance, Extreme)
             and distance.kind == "min"
             and all(isinstance(operand, Affine) for operand in distance.operands)
         ):
-            forms = leaves(distance)
-            self._least.append([(f, [self._sign(f - other) for other in forms if other is not f]) for f in forms])
+            operands = [(f, [self._sign(f - other) for other in forms if other is not f]) for f in forms]
+            self._add_part(forms, partial(_least_of, operands))
         else:
-            self._values += leaves(distance)
+            for form in filter(_depends_on_block, forms):
+                self._add_part([form], partial(_block_value_of, form))
 
-    def key(self, at: tuple[int, int, int]) -> tuple[object, ...]:
+    def key(self, at: BlockId) -> tuple[object, ...]:
         """Return the key of the block with these ids."""
         if self.exact:
             return at
-        parts: list[object] = [sign.sign(at) for sign in self._signs]
-        parts += [_block_value_of(form, at) for form in self._values]
-        for operands in self._least:
-            # An operand does not matter if another one is smaller for all threads and iterations.
-            parts.append(
-                tuple(
-                    None if any(sign.above(at) for sign in others) else _block_value_of(form, at)
-                    for form, others in operands
-                )
-            )
-        return tuple(parts)
+        x, y, z = (self._parts_along(dimension, at) for dimension in BLOCK_DIMENSIONS)
+        return x, y, z, *[part(at) for part in self._mixed]
+
+    def _parts_along(self, dimension: int, at: BlockId) -> tuple[object, ...]:
+        """Return the parts of a key that depend on one dimension of the grid only."""
+        if not self._along[dimension]:
+            return ()
+        known = self._known[dimension]
+        if (found := known.get(at[dimension])) is None:
+            if len(known) >= MAX_KNOWN_PARTS:
+                known.clear()
+            found = known[at[dimension]] = tuple(part(at) for part in self._along[dimension])
+        return found
+
+
+def _least_of(operands: Sequence[tuple[Affine, Sequence[_BlockSign]]], at: BlockId) -> object:
+    # An operand does not matter if another one is smaller for all threads and iterations.
+    return tuple(
+        None if any(sign.above(at) for sign in others) else _block_value_of(form, at) for form, others in operands
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,18 +294,18 @@ class _BlockSign:
     least: int
     most: int
 
-    def above(self, at: tuple[int, int, int]) -> bool:
+    def above(self, at: BlockId) -> bool:
         """Tell whether the form is positive for all threads and iterations of a block."""
         return self._block_value(at) + self.least > 0
 
-    def sign(self, at: tuple[int, int, int]) -> str | int:
+    def sign(self, at: BlockId) -> str | int:
         """Return "all" or "none" if the form is at least 0 for all or no threads, else its value in the block ids."""
         part = self._block_value(at)
         if part + self.least >= 0:
             return "all"
         return "none" if part + self.most < 0 else part
 
-    def _block_value(self, at: tuple[int, int, int]) -> int:
+    def _block_value(self, at: BlockId) -> int:
         x, y, z = self.coefficients
         return x * at[0] + y * at[1] + z * at[2]
 
@@ -288,5 +314,5 @@ def _depends_on_block(form: Affine) -> bool:
     return any(dimension in BLOCK_DIMENSIONS for dimension, _ in form.terms)
 
 
-def _block_value_of(form: Affine, at: tuple[int, int, int]) -> int:
+def _block_value_of(form: Affine, at: BlockId) -> int:
     return sum(at[dimension] * coefficient for dimension, coefficient in form.terms if dimension in BLOCK_DIMENSIONS)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.affine.affine_form import Affine, Extreme
+from tracegen.affine.affine_form import Affine, Extreme, leaves
 from tracegen.affine.nest import Nest, NestAccess, NestBarrier, NestGuard, NestLoop, NestNode
 
 MIN_ITERATIONS = 2
@@ -28,13 +28,16 @@ class ShortLoop(NamedTuple):
 
 
 class ShortenedNest(Nest):
-    """A nest whose outermost loops around others, `loops`, end after about `share` of their largest number of iterations.
+    """A nest whose outermost loops around others end after about `share` of their largest number of iterations.
+
+    `loops` are these loops. If all blocks and threads execute them equally often, `uniform`, each keeps the same share.
     """
 
     def __init__(self, nest: Nest, share: float) -> None:
         self.box, self.moves, self.control = nest.box, nest.moves, nest.control
         self.loops: list[ShortLoop] = []
         self.body = self._cut(nest.body, share)
+        self.uniform = not any(form.terms for short in self.loops for form in leaves(short.loop.distance))
 
     def _cut(self, body: Sequence[NestNode], share: float) -> list[NestNode]:
         nodes: list[NestNode] = []

@@ -89,8 +89,10 @@ class AffineTrace(GeneratedTrace):
         width, height, _ = self.launch.grid
 
         def make(block: int, start: float) -> Program:
-            offsets = nest.address_offsets(start)
             program = other.block(block)
+            if start == 0:
+                return program
+            offsets = nest.address_offsets(start)
             return move_program(program, offsets) if offsets.any() else program
 
         def remaining_share(block: int) -> float:
@@ -98,7 +100,10 @@ class AffineTrace(GeneratedTrace):
                 (block % width, block // width % height, block // (width * height)), geometry.thread
             )
 
-        return make, remaining_share
+        if not nest.uniform:
+            return make, remaining_share
+        of_each = remaining_share(0)
+        return make, lambda _block: of_each
 
     @cached_property
     def _work(self) -> NestWork:
