@@ -20,7 +20,17 @@ MODULES = ["rdmodel._tree"]
 for package, names in {
     "rdmodel.trace": ("_banks", "_coalesce", "_truncation"),
     "rdmodel.reuse": ("_shards",),
-    "rdmodel.model": ("_core", "_generators", "_paper", "_hardware", "_fast", "_l2", "_pending"),
+    "rdmodel.model": (
+        "_core",
+        "_generators",
+        "_paper",
+        "_hardware",
+        "_fast",
+        "_listed",
+        "_scheduled",
+        "_l2",
+        "_pending",
+    ),
     "rdmodel.simulator": (
         "_network",
         "_sectored_network",
@@ -101,7 +111,11 @@ extensions = [extension(SHARED, SHARED.replace(".", "/") + ".c", RARELY_RUN)]
 # Neighbouring fields that were written one by one and are read at once wait for each other.
 ONE_BY_ONE = ("-fno-tree-slp-vectorize",)
 
-MORE_ARGS = {"tracegen.ptx.isa._code": RARELY_RUN, "rdmodel.model._fast": ONE_BY_ONE}
+MORE_ARGS = {
+    "tracegen.ptx.isa._code": RARELY_RUN,
+    "rdmodel.model._listed": ONE_BY_ONE,
+    "rdmodel.model._scheduled": ONE_BY_ONE,
+}
 extensions += [extension(name, name.replace(".", "/") + ".pyx", MORE_ARGS.get(name, ())) for name in MODULES]
 
 # Neither translation nor compilation of a module waits for another module.

@@ -1,6 +1,5 @@
 """Declare `FastCore`, and define its transactions: docs/model.md sections 11 and 13 have their rules."""
 
-cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from rdmodel.model._agenda cimport Agenda, agenda_add_fill
@@ -39,7 +38,6 @@ cdef struct Pace:
     int64_t[64] history      # ring of the last HISTORY instructions
 
 
-@cython.final
 cdef class FastCore(Core):
     cdef Ready ready_list
     cdef uint8_t[64] parked_warps
@@ -56,7 +54,7 @@ cdef class FastCore(Core):
     cdef int64_t soon                 # the warp that is ready in the next step; -1 = none
     cdef int64_t port                 # the warp whose instruction has the port; -1 = the port is free
     cdef bint advancing               # the warp at the port has issued an instruction, but has not gone on
-    cdef bint in_place, through, draws_warps
+    cdef bint in_place, through
     cdef int64_t tags                 # transactions that a step issues
     cdef int64_t observed             # position of the first access whose distance is not measured
     cdef int64_t check_at             # position at which accesses must be measured, or their row closed up
@@ -64,7 +62,14 @@ cdef class FastCore(Core):
     cdef double sigma
     cdef int64_t[DRAWS] drawn           # latencies that were drawn
     cdef int64_t drawn_at             # the next one
+    # Of `ScheduledCore` (_scheduled.pyx), whose ready warps are a set of slots.
+    cdef bint gaps, head
+    cdef uint64_t ready_slots
+    cdef uint64_t gapping             # of these, warps with other instructions before their next memory instruction
+    cdef int64_t[64] gap_left         # and how many, of each warp
+    cdef bint port_waits              # the instruction at the port has stalled, and stays there (`head`)
 
+    cdef bint _start_warp(self, int64_t warp) noexcept nogil
     cdef int _observe_all(self) noexcept nogil
     cdef int _check(self) noexcept nogil
     cdef void _plan_check(self) noexcept nogil

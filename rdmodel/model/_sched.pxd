@@ -32,7 +32,10 @@ cdef inline int64_t next_in_circle(
 ) noexcept nogil:
     # Return the first slot from `first` on, and then from 0 on, that is in both sets; -1 if there is none.
     cdef int64_t i, word = first >> 6
-    cdef uint64_t both = ready[word] & slots_of[word] & (~<uint64_t> 0 << (first & 63))
+    cdef uint64_t both = ready[word] & slots_of[word], behind = both & (~<uint64_t> 0 << (first & 63))
+    if words == 1:
+        return lowest_bit(behind if behind else both) if both else -1
+    both = behind
     for i in range(words + 1):
         if both:
             return (word << 6) + lowest_bit(both)

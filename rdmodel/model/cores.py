@@ -10,9 +10,10 @@ from typing import Any, get_args
 from rdmodel.gpu.config import GPU
 from rdmodel.model import shared_l2
 from rdmodel.model._core import Core
-from rdmodel.model._fast import FastCore
 from rdmodel.model._hardware import HardwareCore
+from rdmodel.model._listed import ListedCore
 from rdmodel.model._paper import PaperCore
+from rdmodel.model._scheduled import ScheduledCore
 from rdmodel.model.options import STORES_IN_PLACE, Options, Sched
 from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, DEFAULT_CHUNK_LINES, Chunk, StoreRule
 
@@ -24,24 +25,27 @@ STORE_CODES = {"free": 0, "step": 1, "evict": 2, "allocate": 0, "update": 3, "th
 
 USUAL_OPTIONS = {
     "divergence": True,
-    "schedulers": 1,
-    "stall": "park",
     "full_set": "stall",
     "step": "transaction",
     "stagger": 0,
-    "gap": False,
     "first_touch_factor": 1.0,
 }
-"""Values of options that `FastCore` has; `HardwareCore` has all."""
+"""Values of options that `ListedCore` and `ScheduledCore` have; `HardwareCore` has all."""
+
+LISTED = ("random", "fifo")
+"""Warp choices by the order in which warps became ready; the others choose by slots."""
+
+LISTED_OPTIONS = {"schedulers": 1, "stall": "park", "gap": False}
+"""Values of options that `ListedCore` has; `ScheduledCore` has all of these."""
 
 MAX_FAST_WARPS = 64
-"""Warps that `FastCore` can run at a time."""
+"""Warps that a `FastCore` can run at a time."""
 
 MAX_FAST_LINES = 1 << 16
-"""Lines of an L1 for `FastCore`: it makes the ways of all sets at the start, about 200 bytes each."""
+"""Lines of an L1 for a `FastCore`: it makes the ways of all sets at the start, about 200 bytes each."""
 
 MAX_FAST_LATENCY = 4096
-"""Steps below which all latencies must lie for `FastCore`."""
+"""Steps below which all latencies must lie for a `FastCore`."""
 
 ROWS_WITH_ROOM = 128
 """Instructions for whose lines a chunk has room at least: a single one may have more than a hundred."""
@@ -89,14 +93,21 @@ def core_maker(
     if options.definition == "paper":
         return partial(PaperCore, before=options.effects == "before", clip=options.clip, **common)
     if runs_fast(gpu, options, slots * block_warps, bypasses):
+        common |= {
+            "in_place": options.stores in STORES_IN_PLACE,
+            "through": options.stores == "through",
+            "sectors": l1.sectors,
+            "tags": l1.tags_per_step,
+            "longest": _longest_latency(options),
+        }
+        if options.sched in LISTED:
+            return partial(ListedCore, draws_warps=options.sched == "random", **common)
         return partial(
-            FastCore,
-            draws_warps=options.sched == "random",
-            in_place=options.stores in STORES_IN_PLACE,
-            through=options.stores == "through",
-            sectors=l1.sectors,
-            tags=l1.tags_per_step,
-            longest=_longest_latency(options),
+            ScheduledCore,
+            sched=SCHED_NAMES.index(options.sched),
+            schedulers=options.schedulers,
+            head=options.stall == "head",
+            gaps=options.gap,
             **common,
         )
     return partial(
@@ -116,16 +127,18 @@ def core_maker(
 
 
 def runs_fast(gpu: GPU, options: Options, warps: int, bypasses: bool) -> bool:
-    """Return whether `FastCore` runs an SM of `warps` warps; `bypasses` is that of `core_maker`."""
+    """Return whether a `FastCore` runs an SM of `warps` warps; `bypasses` is that of `core_maker`."""
     l1 = gpu.l1
     assert options.lat_min is not None and options.hit_latency is not None
-    usual = {name: getattr(options, name) == value for name, value in USUAL_OPTIONS.items()}
+    usual = USUAL_OPTIONS | (LISTED_OPTIONS if options.sched in LISTED else {})
+    # Stores that warps pass are logged in the order in which the warps become ready, which gaps before barriers change.
+    logs_in_order = options.stores in STORES_IN_PLACE or not options.gap
     return (
         not bypasses
         and options.definition == "hardware"
-        and all(usual.values())
-        and options.sched in ("random", "fifo")
+        and all(getattr(options, name) == value for name, value in usual.items())
         and options.stores in ("free", "allocate", *STORES_IN_PLACE)
+        and logs_in_order
         and l1.mshr_per_warp is None
         and l1.tags_per_step <= 4
         and warps <= MAX_FAST_WARPS

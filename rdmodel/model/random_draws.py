@@ -1,7 +1,7 @@
 """Draw the random numbers of the model: one pair of streams per SM and run, spawned from the seed.
 
 The compiled cores and the reference read the same streams in the same order, so equal seeds give equal results.
-`FastCore` draws the same numbers by itself (`rdmodel/model/_generators.pyx`).
+A `FastCore` draws the same numbers by itself (`rdmodel/model/_generators.pyx`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-# A binary min-heap of events, ordered by (time, order): the earliest first, ties in issue order.
+# A binary min-heap of events, ordered by (time, order, what): the earliest first, ties in issue order. The warps that a
+# barrier lets go have one order, and go on by their slots.
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 
@@ -28,7 +29,9 @@ cdef inline void heap_free(Heap* h) noexcept nogil:
 
 
 cdef inline bint earlier(const Event* a, const Event* b) noexcept nogil:
-    return a.time < b.time or (a.time == b.time and a.order < b.order)
+    if a.time != b.time:
+        return a.time < b.time
+    return a.order < b.order or (a.order == b.order and a.what < b.what)
 
 
 cdef inline int heap_push(Heap* h, Event event) noexcept nogil:

@@ -1,4 +1,4 @@
-"""The core for common options, against `rdmodel.reference` and against the core for all options, to the unit."""
+"""The cores for common options, against `rdmodel.reference` and against the core for all options, to the unit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from rdmodel import Prediction, Trace, predict, presets
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.gpu.overrides import override
 from rdmodel.model import cores
-from rdmodel.model._fast import FastCore, find_bit
 from rdmodel.model._hardware import HardwareCore
-from rdmodel.model.options import Options
+from rdmodel.model._listed import ListedCore, find_bit
+from rdmodel.model._scheduled import ScheduledCore
+from rdmodel.model.machine_options import complete_options
+from rdmodel.model.options import STORES_IN_PLACE, Options
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support import random_sectors
 from tests.support.builders import SMALL, make_gpu, make_trace
@@ -24,13 +26,19 @@ from tests.support.random_predictions import (
     COMMON_HARDWARE,
     COMMON_HARDWARE_FIELDS,
     assert_counts_equal,
+    common,
     expected,
     fed_in_portions,
     machines,
     programs,
 )
 
-SECTORED = st.fixed_dictionaries({**COMMON_HARDWARE_FIELDS, "stores": st.sampled_from([None, "through", "update"])})
+SECTORED = st.fixed_dictionaries(
+    {**COMMON_HARDWARE_FIELDS, "stores": st.sampled_from([None, "through", "update"])}
+).map(common)
+
+OF_A_MACHINE = {"sched": "lrr", "schedulers": 4, "stall": "head", "gap": True, "stores": "through"}
+"""Options that `complete_options` sets."""
 
 
 def without_limit_per_warp(gpu: GPU) -> GPU:
@@ -38,7 +46,7 @@ def without_limit_per_warp(gpu: GPU) -> GPU:
 
 
 def run_fast(trace: Trace, gpu: GPU, **given: object) -> Prediction:
-    """Return a prediction, and assert that the core for common options made it."""
+    """Return a prediction, and assert that a core for common options made it."""
     with patch.object(cores, "HardwareCore", side_effect=AssertionError("the core for all options was made")):
         return predict(trace, gpu, **given)
 
@@ -79,14 +87,21 @@ def test_it_equals_the_reference_on_random_sectored_machines(program, gpu, optio
 # ---- against the core for all options
 
 
-def long_trace(seed: int, blocks: int, warps: int, lines: int) -> Trace:
-    """Return a trace whose warps issue 40 to 80 instructions; some lines are far more frequent than others."""
+def long_trace(seed: int, blocks: int, warps: int, lines: int, gaps: int = 0, barriers: float = 0.0) -> Trace:
+    """Return a trace whose warps issue 40 to 80 instructions; some lines are far more frequent than others.
+
+    Up to `gaps` other instructions are before each, and a share `barriers` of them are barriers.
+    """
     random = np.random.default_rng(seed)
     needs = (0, 0, 1, 2, 6, 2**63, ALL_NEEDS)
 
     def instruction() -> tuple[int, int, int, tuple[int, ...]]:
         wanted = {int(lines * random.random() ** 3) for _ in range(random.integers(1, 6))}
-        return int(random.choice([Op.LOAD, Op.LOAD, Op.STORE])), needs[random.integers(len(needs))], 0, tuple(wanted)
+        op, need = int(random.choice([Op.LOAD, Op.LOAD, Op.STORE])), needs[random.integers(len(needs))]
+        gap = int(random.integers(gaps + 1)) if gaps else 0
+        if barriers and random.random() < barriers:
+            return int(Op.BARRIER), need, gap, ()
+        return op, need, gap, tuple(wanted)
 
     program = [[[instruction() for _ in range(random.integers(40, 80))] for _ in range(warps)] for _ in range(blocks)]
     return make_trace(program, warps)
@@ -104,11 +119,46 @@ def test_it_equals_the_general_core_on_long_traces_with_many_warps(seed, changes
     assert prediction.transactions > 7000
 
 
+@pytest.mark.parametrize("stall", ["park", "head"])
+@pytest.mark.parametrize("sched", ["lrr", "gto", "oldest"])
+@pytest.mark.parametrize("stores", ["free", "through"])
+def test_schedulers_of_many_warps_equal_those_of_the_general_core(sched, stall, stores):
+    options = {"sched": sched, "stall": stall, "stores": stores, "schedulers": 4, "gap": stores == "through"}
+    for seed in range(4):
+        trace = long_trace(seed, blocks=9, warps=8, lines=(60, 400, 4000)[seed % 3], gaps=5, barriers=0.08 * (seed % 2))
+        gpu = make_gpu(ways=4, size=16 * 128, mshrs=(None, 6, 24)[seed % 3], sector=32).replace(max_blocks=8)
+        gpu = gpu.replace(l2=replace(gpu.l2, sector=gpu.l1.sector))
+        prediction = assert_equal(trace, gpu, seed=seed, sigma=10.0, lat_min=100, l2=seed > 1, sms=1, **options)
+        assert prediction.transactions > 7000
+
+
+@pytest.mark.parametrize("sched", ["random", "fifo", "lrr"])
+def test_warps_go_on_by_their_slots_after_a_barrier_that_opens_late(sched):
+    # Events more than 1024 steps ahead are on a heap in the general core.
+    def load(line: int) -> tuple[int, int, int, tuple[int, ...]]:
+        return int(Op.LOAD), ALL_NEEDS, 0, (line,)
+
+    barrier = (int(Op.BARRIER), ALL_NEEDS, 0, ())
+    program = [[load(0), barrier, load(1)], *[[barrier, load(warp // 2), load(warp)] for warp in range(6)]]
+    trace, gpu = make_trace([program], len(program)), make_gpu(ways=1, size=128)
+    for seed in range(5):
+        assert_equal(trace, gpu, sched=sched, lat_min=3000, sigma=0.0, hit_latency=0, seed=seed)
+
+
 @pytest.mark.parametrize("gpu", ["gtx470-16k", "koo-fermi", "a100-80g"])
 def test_it_equals_the_general_core_on_a_kernel(gpu):
     import tracegen
 
     assert_equal(tracegen.kernel("atax.1", NX=256, NY=256), presets.gpu(gpu))
+
+
+@pytest.mark.parametrize("gpu", ["gv100", "a100-80g"])
+def test_the_machine_of_times_and_rankings_equals_that_of_the_general_core(gpu):
+    import tracegen
+
+    machine = presets.gpu(gpu)
+    trace = tracegen.kernel("gemm.shared", NI=64, NJ=64, NK=64)
+    assert_equal(trace, machine, model_sms="all", l2=True, **complete_options(machine, {}))
 
 
 @examples(40)
@@ -143,17 +193,28 @@ def core_of(gpu: GPU, warps: int = 8, **given: object) -> type:
     return type(cores.make_core(gpu, Options(**given).resolve(gpu), 1, warps, track=False))
 
 
-def test_common_options_get_the_fast_core():
+def test_common_options_get_a_fast_core():
     for name in presets.names():
         gpu = presets.gpu(name)
-        assert core_of(gpu, warps=gpu.max_warps) is FastCore, name
+        assert core_of(gpu, warps=gpu.max_warps) is ListedCore, name
+
+
+def test_schedulers_that_choose_by_slots_get_a_fast_core():
+    assert core_of(SMALL, **OF_A_MACHINE) is ScheduledCore
+    assert core_of(SMALL, sched="gto") is ScheduledCore
+    assert core_of(SMALL, **{**OF_A_MACHINE, "sched": "oldest", "schedulers": 2, "stall": "park"}) is ScheduledCore
+    for name in presets.names():
+        gpu = presets.gpu(name)
+        if gpu.l1.stores in STORES_IN_PLACE:
+            assert core_of(gpu, gpu.max_warps, **complete_options(gpu, {})) is ScheduledCore, name
 
 
 @pytest.mark.parametrize(
     "uncommon",
     [
-        {"sched": "gto"},
         {"sched": "fifo", "schedulers": 2},
+        {**OF_A_MACHINE, "stores": "evict"},
+        {**OF_A_MACHINE, "stores": "free"},
         {"stall": "head"},
         {"full_set": "bypass"},
         {"step": "instruction"},
@@ -175,7 +236,7 @@ def test_uncommon_options_get_the_general_core(uncommon):
 
 
 def test_uncommon_limits_and_sizes_get_the_general_core():
-    assert core_of(make_gpu(size=(1 << 16) * 128)) is FastCore
+    assert core_of(make_gpu(size=(1 << 16) * 128)) is ListedCore
     assert core_of(make_gpu(size=(1 << 17) * 128)) is HardwareCore
     assert core_of(SMALL.replace(l1=replace(SMALL.l1, mshr_per_warp=2))) is HardwareCore
     assert core_of(override(presets.gpu("a100-80g"), {"l1.tags_per_step": 8})) is HardwareCore

@@ -18,7 +18,7 @@ from rdmodel.results.origins import TALLIED_COUNTERS
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import ArrayInfo, Trace
 from tests.support.examples import examples
-from tests.support.random_predictions import COMMON_HARDWARE_FIELDS, PAPER, counts_of, expected, fed_in_portions
+from tests.support.random_predictions import COMMON_HARDWARE, PAPER, counts_of, expected, fed_in_portions
 from tests.support.random_sectors import (
     LINE,
     OPTIONS,
@@ -97,7 +97,7 @@ def test_counters_by_origin_equal_those_of_the_reference(program, gpu, options, 
 
 
 @examples(200)
-@given(numbered_programs(), machines(), st.fixed_dictionaries(COMMON_HARDWARE_FIELDS), st.integers(0, 3))
+@given(numbered_programs(), machines(), COMMON_HARDWARE, st.integers(0, 3))
 def test_so_do_those_of_the_fast_core(program, gpu, options, seed):
     served = [[[{**row, "cache_op": 0, "space": 0} for row in warp] for warp in block] for block in program]
     check(served, gpu.replace(l1=replace(gpu.l1, mshr_per_warp=None)), seed, **options)

@@ -1,0 +1,115 @@
+# The ready warps are a list in the order in which they became ready. The next warp is drawn from it, or is the first.
+"""Implement the definition `hardware` for warps that are chosen at random or in turn: `ListedCore`, one object per SM."""
+
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from rdmodel.model._core cimport C_BLOCK, C_CHUNK, C_DONE, C_GO, C_LOG
+from rdmodel.model._fast cimport DRAWS, FastCore, misses
+from rdmodel.model._pace cimport admit, admit_due, go_on, look_ahead
+from rdmodel.model._port cimport draw_latencies, issue
+from rdmodel.model._ready cimport Ready, deposits_quickly, ready_take, select_bit, select_by_hand
+from rdmodel.model._uniform cimport Uniform, uniform_next
+from rdmodel.structures._lru cimport NONE
+
+
+@cython.final
+cdef class ListedCore(FastCore):
+    """Definition `hardware` with the default options (docs/model.md section 11); `draws_warps`: at random."""
+
+    cdef bint draws_warps
+
+    def __init__(self, *, bint draws_warps, **common):
+        super().__init__(**common)
+        self.draws_warps = draws_warps
+
+    cdef bint _start_warp(self, int64_t warp) noexcept nogil:
+        if not look_ahead(self, warp, False):
+            return False
+        admit(self, &self.ready_list, warp, False)
+        return True
+
+    cdef int _run(self) noexcept nogil:
+        # Two copies of the loop, each without the branches of the other.
+        if self.sectored:
+            return run_steps(self, True)
+        return run_steps(self, False)
+
+
+# ---- steps
+
+cdef inline bint stall_misses(ListedCore core, Ready* ready, const bint sectored) noexcept nogil:
+    # Let warps take the port while all MSHRs are in use, and park those whose next transaction misses; return whether
+    # one keeps the port. Before the next event, nothing but the choices changes.
+    cdef Ready r = ready[0]
+    cdef Uniform choices = core.choices
+    cdef int64_t steps = min(core.agenda.first - core.now, r.size), i
+    cdef int64_t parked = core.parked_number, warp = NONE
+    for i in range(steps):
+        warp = ready_take(&r, <int64_t> (uniform_next(&choices) * <double> r.size))
+        if not misses(core, warp, sectored):
+            break
+        core.parked_warps[parked] = <uint8_t> warp
+        parked += 1
+        warp = NONE
+    core.choices = choices
+    i = parked - core.parked_number
+    core.stalls_mshr += i
+    core.now += i
+    core.parked_number = parked
+    core.port = warp
+    ready[0] = r
+    return warp != NONE
+
+
+cdef inline int run_steps(ListedCore core, const bint sectored) noexcept nogil:
+    cdef Ready* ready = &core.ready_list
+    cdef int code = C_GO
+    cdef int64_t index
+    if core.advancing:
+        core.advancing = False
+        if not go_on(core, False):
+            core.advancing = True
+            return C_CHUNK
+        core.now += 1
+        if core.agenda.first <= core.now or core.soon >= 0:
+            admit_due(core, ready, False)
+    while True:
+        if core._wants_block():
+            return C_BLOCK
+        if core.logged >= core.log_full:
+            return C_LOG
+        if core.port < 0:
+            if ready.size == 0:
+                if core.agenda.waiting + core.parked_number == 0:
+                    return C_DONE
+                core.now = core.agenda.first
+                admit_due(core, ready, False)
+                continue
+        if core.drawn_at + core.tags > DRAWS:
+            draw_latencies(core)
+        if core.port < 0:
+            if core.draws_warps and core.mshrs_used == core.mshrs:
+                if not stall_misses(core, ready, sectored):
+                    if core.agenda.first <= core.now:
+                        admit_due(core, ready, False)
+                    continue
+            else:
+                index = 0
+                if core.draws_warps:
+                    index = <int64_t> (uniform_next(&core.choices) * <double> ready.size)
+                core.port = ready_take(ready, index)
+        code = issue(core, sectored, False)
+        if code != C_GO:
+            return code
+        core.now += 1
+        if core.agenda.first <= core.now or core.soon >= 0:
+            admit_due(core, ready, False)
+
+
+# ---- Python
+
+def find_bit(uint64_t word, int rank):
+    """Return the place of the set bit with `rank` set bits before it, found in both ways that `ListedCore` knows."""
+    assert word != 0 and 0 <= rank
+    return select_bit(word, rank, deposits_quickly()), select_by_hand(word, rank)

@@ -1,0 +1,3 @@
+from rdmodel.model._fast import FastCore
+
+class ScheduledCore(FastCore): ...
