@@ -13,7 +13,7 @@ cdef extern from *:
     int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
 
 cdef enum:
-    MOST_DAYS = 4096         # an event is due less than so many steps later
+    MOST_DAYS = 4096         # an event is due in fewer steps; an arrival in at least two fewer (`early_key`)
     MOST_TAGS = 4            # transactions of a step
     KEY_BITS = 15            # of a key, for the rank: 12 for steps, 3 for the place in the step
 
@@ -37,6 +37,11 @@ cdef inline int64_t arrival_key(int64_t time, int64_t now, int64_t transaction) 
 cdef inline int64_t opening_key(int64_t now) noexcept nogil:
     # The key of warps whose barrier opens now: they go on in the next step.
     return arrival_key(now + 1, now, -1)
+
+
+cdef inline int64_t early_key(int64_t now, int64_t rank) noexcept nogil:
+    # The key of what goes on in the next step before all arrivals, the least of the ranks 0 to 7 first.
+    return (now + 1 << KEY_BITS) + rank
 
 
 cdef inline int64_t key_time(int64_t key) noexcept nogil:

@@ -34,7 +34,7 @@ cdef class FastCore(Shared):
     ):
         super().__init__(**common)
         assert self.warps <= MOST_WARPS and 1 <= tags <= MOST_TAGS and self.lat_min >= 1
-        assert max(longest, self.hit_latency) < MOST_DAYS
+        assert max(longest, self.hit_latency) < MOST_DAYS - 1
         self.drawn_at = DRAWS
         self.in_place = in_place
         self.through = through

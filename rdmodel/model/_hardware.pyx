@@ -52,8 +52,6 @@ cdef class HardwareCore(Shared):
     cdef bint filled                  # a fill arrived in this step: stalled instructions may try again
     cdef int64_t port                 # the warp whose instruction has the port; NONE = the port is free
     cdef bint port_waits              # that instruction has stalled
-    cdef int64_t soon                 # the warp that is the first one to be admitted in the next step; NONE = not known
-    cdef int64_t gapping              # ready warps that have other instructions to issue
     cdef double[::1] choice
     cdef int64_t choice_at
 
@@ -84,7 +82,7 @@ cdef class HardwareCore(Shared):
         self.gaps = gaps
         self.first_touch_factor = first_touch_factor
         self.choice = array("d")
-        self.port = self.soon = NONE
+        self.port = NONE
         self.phase = AT_BLOCKS
 
     def __dealloc__(self):
@@ -156,11 +154,6 @@ cdef class HardwareCore(Shared):
 
     cdef int _admit_arrivals(self) noexcept nogil:
         cdef Event turn
-        cdef int64_t warp = self.soon
-        if warp != NONE:
-            self.soon = NONE
-            if self._admit(warp) < 0:
-                return -1
         while calendar_take(&self.waiting, self.now, &turn):
             if self._admit(turn.what) < 0:
                 return -1
@@ -177,7 +170,6 @@ cdef class HardwareCore(Shared):
             self.standing[warp // self.block_warps] += 1
         else:
             self._make_ready(warp)
-            self.gapping += w.gap_left > 0
             return 0
         return self._open_barrier(warp // self.block_warps)
 
@@ -265,8 +257,6 @@ cdef class HardwareCore(Shared):
                         self.turn = number + 1 if number + 1 < self.schedulers else 0
                     elif self._issue_other(warp, at) == C_MEMORY:
                         return C_MEMORY
-            if self.port != NONE and self.gapping == 0:
-                break
             number = number + 1 if number + 1 < self.schedulers else 0
         return C_GO
 
@@ -282,7 +272,6 @@ cdef class HardwareCore(Shared):
         cdef Warp* w = &self.warp[warp]
         cdef Event turn = Event(self.now, self.order, warp, warp)
         w.gap_left -= 1
-        self.gapping -= w.gap_left == 0
         # No other scheduler chooses this warp, and none chooses twice in a step: where the order of the ready warps does
         # not matter, it may stay among them.
         if not self.listed and (w.gap_left > 0 or w.program[w.at].op != OP_BARRIER):
@@ -423,7 +412,7 @@ cdef class HardwareCore(Shared):
         self.phase = AT_EFFECTS
         return C_GO
 
-    cdef inline int64_t _choose(self, int64_t number) noexcept nogil:
+    cdef int64_t _choose(self, int64_t number) noexcept nogil:
         """Return the ready warp that a scheduler chooses; -1 if none of its warps is ready.
 
         If there is a list of the ready warps, return the index of the warp in the list.

@@ -3,10 +3,11 @@
 # one value is compiled without the branches of the other.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from rdmodel.model._agenda cimport Agenda, agenda_add_warp, agenda_end_day, key_time, opening_key
+from rdmodel.model._agenda cimport Agenda, agenda_add_warp, agenda_end_day, early_key, key_time, opening_key
 from rdmodel.model._fast cimport FastCore, Pace
 from rdmodel.model._ready cimport Ready, ready_append, ready_append_many
 from rdmodel.model._warp cimport HISTORY, OP_BARRIER, OP_LOAD, Warp, lowest_bit, warp_shows_more
+from rdmodel.model._ways cimport ways_leave
 from rdmodel.structures._lru cimport NONE
 
 
@@ -54,7 +55,7 @@ cdef inline bint look_ahead(FastCore core, int64_t warp, const bint scheduled) n
         if w.program[w.at].op == OP_BARRIER:
             core.special |= <uint64_t> 1 << warp
             return warp_shows_more(w)
-        if core.logs and w.passed_from < 0:
+        if (core.logs or scheduled and core.evicts) and w.passed_from < 0:
             w.passed_from = w.id_at
             core.special |= <uint64_t> 1 << warp
         w.id_at += count
@@ -91,13 +92,23 @@ cdef inline void make_ready(FastCore core, Ready* ready, int64_t warp, const bin
         ready_append(ready, warp)
 
 
+cdef inline void apply_stores(FastCore core, const Warp* w, const bint scheduled) noexcept nogil:
+    # Log the stores that a warp has passed since its last instruction, or evict their lines.
+    cdef int64_t i
+    if core.logs:
+        core._log_stores(w, w.passed_from, w.id_at)
+    if scheduled and core.evicts:
+        for i in range(w.passed_from, w.id_at):
+            ways_leave(&core.in_sets, core.fast_line, w.ids[i], core.now)
+
+
 cdef inline void admit(FastCore core, Ready* ready, int64_t warp, const bint scheduled) noexcept nogil:
     # Make a warp ready, let it stand at its barrier, or end it; the data that it waited for have arrived.
     cdef Warp* w = &core.warp[warp]
     if core.special >> warp & 1:
         core.special ^= <uint64_t> 1 << warp
         if w.passed_from >= 0:
-            core._log_stores(w, w.passed_from, w.id_at)
+            apply_stores(core, w, scheduled)
             w.passed_from = NONE
         if w.ending:
             core._end_warp(warp)
@@ -164,6 +175,9 @@ cdef inline bint go_on(FastCore core, const bint scheduled) noexcept nogil:
         p.key = p.everything
     if key_time(p.key) > core.now:
         agenda_add_warp(&core.agenda, warp, p.key)
+    elif scheduled and core.done_at == core.now and (p.key < 0 or key_time(p.key) == core.now):
+        # Warps that came to a barrier in this step, before this one, are admitted before it, too.
+        agenda_add_warp(&core.agenda, warp, early_key(core.now, core.done))
     else:
         core.soon = warp
     core.port = NONE

@@ -6,7 +6,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
-from rdmodel.model._agenda cimport agenda_add_warp, opening_key
+from rdmodel.model._agenda cimport agenda_add_warp, early_key
 from rdmodel.model._core cimport C_BLOCK, C_CHUNK, C_DONE, C_GO, C_LOG
 from rdmodel.model._fast cimport DRAWS, FastCore
 from rdmodel.model._pace cimport admit, admit_due, go_on, look_ahead
@@ -25,7 +25,7 @@ cdef class ScheduledCore(FastCore):
     cdef int64_t schedulers
     cdef int64_t turn                 # the scheduler that acts first in the next step
 
-    def __init__(self, *, int64_t sched, int64_t schedulers, bint head, bint gaps, **common):
+    def __init__(self, *, int64_t sched, int64_t schedulers, bint head, bint gaps, bint evicts, **common):
         super().__init__(**common)
         cdef int64_t i
         assert sched != SCHED_RANDOM and sched != SCHED_FIFO
@@ -37,6 +37,8 @@ cdef class ScheduledCore(FastCore):
             self.slots_of[i % schedulers] |= <uint64_t> 1 << i
         self.head = head
         self.gaps = gaps
+        self.evicts = evicts
+        self.done_at = -1
 
     cdef bint _start_warp(self, int64_t warp) noexcept nogil:
         self.gap_left[warp] = 0
@@ -62,7 +64,11 @@ cdef inline void issue_other(ScheduledCore core, int64_t warp) noexcept nogil:
     core.gapping ^= <uint64_t> 1 << warp
     if w.program[w.at].op == OP_BARRIER:
         core.ready_slots ^= <uint64_t> 1 << warp
-        agenda_add_warp(&core.agenda, warp, opening_key(core.now))
+        if core.done_at < core.now:
+            core.done_at = core.now
+            core.done = 0
+        agenda_add_warp(&core.agenda, warp, early_key(core.now, core.done))
+        core.done += 1
 
 
 cdef inline void issue_each(ScheduledCore core) noexcept nogil:

@@ -203,6 +203,24 @@ cdef inline int64_t ways_take(Ways* w, FastLine* line, int64_t id, int64_t now) 
     return way
 
 
+cdef inline void ways_leave(Ways* w, FastLine* line, int64_t id, int64_t now) noexcept nogil:
+    # Evict a line, unless it is absent or in flight.
+    cdef int64_t way = line[id].way, circle
+    if way < 0 or w.due[way] > now:
+        return
+    line[id].way = <int32_t> ~(way >> w.bits)
+    w.line[way] = -1
+    if w.pool.lines:
+        w.pool.used[pool_of(&w.pool, way >> w.bits)] -= 1
+    if w.ways <= STAMPED_WAYS:
+        w.stamp[way] = way & ((1 << w.bits) - 1)
+        return
+    circle = ways_circle(w, way >> w.bits)
+    ways_link(w, w.older[way], w.newer[way])
+    ways_link(w, way, w.newer[circle])
+    ways_link(w, circle, way)
+
+
 # ---- sectors
 
 cdef inline uint32_t sectors_late(const Ways* w, int64_t way, uint32_t sectors, int64_t now) noexcept nogil:

@@ -44,7 +44,7 @@ MAX_FAST_WARPS = 64
 MAX_FAST_LINES = 1 << 16
 """Lines of an L1 for a `FastCore`: it makes the ways of all sets at the start, about 200 bytes each."""
 
-MAX_FAST_LATENCY = 4096
+MAX_FAST_LATENCY = 4095
 """Steps below which all latencies must lie for a `FastCore`."""
 
 ROWS_WITH_ROOM = 128
@@ -108,6 +108,7 @@ def core_maker(
             schedulers=options.schedulers,
             head=options.stall == "head",
             gaps=options.gap,
+            evicts=options.stores == "evict",
             **common,
         )
     return partial(
@@ -130,15 +131,13 @@ def runs_fast(gpu: GPU, options: Options, warps: int, bypasses: bool) -> bool:
     """Return whether a `FastCore` runs an SM of `warps` warps; `bypasses` is that of `core_maker`."""
     l1 = gpu.l1
     assert options.lat_min is not None and options.hit_latency is not None
-    usual = USUAL_OPTIONS | (LISTED_OPTIONS if options.sched in LISTED else {})
-    # Stores that warps pass are logged in the order in which the warps become ready, which gaps before barriers change.
-    logs_in_order = options.stores in STORES_IN_PLACE or not options.gap
+    listed = options.sched in LISTED
+    usual = USUAL_OPTIONS | (LISTED_OPTIONS if listed else {})
     return (
         not bypasses
         and options.definition == "hardware"
         and all(getattr(options, name) == value for name, value in usual.items())
-        and options.stores in ("free", "allocate", *STORES_IN_PLACE)
-        and logs_in_order
+        and options.stores in ("free", "allocate", *STORES_IN_PLACE, *(() if listed else ("evict",)))
         and l1.mshr_per_warp is None
         and l1.tags_per_step <= 4
         and warps <= MAX_FAST_WARPS

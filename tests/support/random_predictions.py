@@ -15,7 +15,7 @@ from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model import cores
 from rdmodel.model import sm as sm_module
 from rdmodel.model.dealing import cap_blocks, deal
-from rdmodel.model.options import STORES_IN_PLACE, Options
+from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
 from rdmodel.policies import BXor, Linear, PDisp, PMod, Pric
 from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
@@ -192,15 +192,15 @@ COMMON_HARDWARE_FIELDS = {
     **{name: st.just(value) for name, value in cores.USUAL_OPTIONS.items()},
     "lat_min": st.one_of(st.integers(1, 30), st.sampled_from([1000, 1023, 1024, 3000])),
     "sched": st.sampled_from(["random", "random", "fifo", "lrr", "lrr", "gto", "oldest"]),
-    "stores": st.sampled_from(["free", "allocate", "update", "through"]),
+    "stores": st.sampled_from(["free", "allocate", "update", "through", "evict"]),
 }
 
 
 def common(options: dict[str, Any]) -> dict[str, Any]:
     """Return options of the definition `hardware` that the fast cores have."""
-    if options["sched"] in cores.LISTED:
-        return {**options, **cores.LISTED_OPTIONS}
-    return options if options["stores"] in STORES_IN_PLACE else {**options, "gap": False}
+    if options["sched"] not in cores.LISTED:
+        return options
+    return {**options, **cores.LISTED_OPTIONS, "stores": None if options["stores"] == "evict" else options["stores"]}
 
 
 COMMON_HARDWARE = st.fixed_dictionaries(COMMON_HARDWARE_FIELDS).map(common)

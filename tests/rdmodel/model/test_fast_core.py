@@ -17,7 +17,7 @@ from rdmodel.model._hardware import HardwareCore
 from rdmodel.model._listed import ListedCore, find_bit
 from rdmodel.model._scheduled import ScheduledCore
 from rdmodel.model.machine_options import complete_options
-from rdmodel.model.options import STORES_IN_PLACE, Options
+from rdmodel.model.options import Options
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support import random_sectors
 from tests.support.builders import SMALL, make_gpu, make_trace
@@ -34,7 +34,7 @@ from tests.support.random_predictions import (
 )
 
 SECTORED = st.fixed_dictionaries(
-    {**COMMON_HARDWARE_FIELDS, "stores": st.sampled_from([None, "through", "update"])}
+    {**COMMON_HARDWARE_FIELDS, "stores": st.sampled_from([None, "through", "update", "evict"])}
 ).map(common)
 
 OF_A_MACHINE = {"sched": "lrr", "schedulers": 4, "stall": "head", "gap": True, "stores": "through"}
@@ -121,9 +121,9 @@ def test_it_equals_the_general_core_on_long_traces_with_many_warps(seed, changes
 
 @pytest.mark.parametrize("stall", ["park", "head"])
 @pytest.mark.parametrize("sched", ["lrr", "gto", "oldest"])
-@pytest.mark.parametrize("stores", ["free", "through"])
+@pytest.mark.parametrize("stores", ["free", "through", "evict"])
 def test_schedulers_of_many_warps_equal_those_of_the_general_core(sched, stall, stores):
-    options = {"sched": sched, "stall": stall, "stores": stores, "schedulers": 4, "gap": stores == "through"}
+    options = {"sched": sched, "stall": stall, "stores": stores, "schedulers": 4, "gap": True}
     for seed in range(4):
         trace = long_trace(seed, blocks=9, warps=8, lines=(60, 400, 4000)[seed % 3], gaps=5, barriers=0.08 * (seed % 2))
         gpu = make_gpu(ways=4, size=16 * 128, mshrs=(None, 6, 24)[seed % 3], sector=32).replace(max_blocks=8)
@@ -152,7 +152,7 @@ def test_it_equals_the_general_core_on_a_kernel(gpu):
     assert_equal(tracegen.kernel("atax.1", NX=256, NY=256), presets.gpu(gpu))
 
 
-@pytest.mark.parametrize("gpu", ["gv100", "a100-80g"])
+@pytest.mark.parametrize("gpu", ["gtx470-16k", "gv100", "a100-80g"])
 def test_the_machine_of_times_and_rankings_equals_that_of_the_general_core(gpu):
     import tracegen
 
@@ -205,16 +205,14 @@ def test_schedulers_that_choose_by_slots_get_a_fast_core():
     assert core_of(SMALL, **{**OF_A_MACHINE, "sched": "oldest", "schedulers": 2, "stall": "park"}) is ScheduledCore
     for name in presets.names():
         gpu = presets.gpu(name)
-        if gpu.l1.stores in STORES_IN_PLACE:
-            assert core_of(gpu, gpu.max_warps, **complete_options(gpu, {})) is ScheduledCore, name
+        assert core_of(gpu, gpu.max_warps, **complete_options(gpu, {})) is ScheduledCore, name
 
 
 @pytest.mark.parametrize(
     "uncommon",
     [
         {"sched": "fifo", "schedulers": 2},
-        {**OF_A_MACHINE, "stores": "evict"},
-        {**OF_A_MACHINE, "stores": "free"},
+        {**OF_A_MACHINE, "stores": "step"},
         {"stall": "head"},
         {"full_set": "bypass"},
         {"step": "instruction"},
