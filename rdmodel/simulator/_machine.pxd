@@ -183,6 +183,8 @@ cdef struct Slice:
     Mshrs mshrs
     Ring input
     int64_t occupancy     # messages on their way or in the input
+    int64_t[2] next_line  # of the next two requests, as far as they are known; -1 = none
+    int64_t[2] next_id    # and the numbers of these lines
     Ring waiting          # SMs, in `what`
     int64_t request_port, response_port
     bint stalled, retry

@@ -81,6 +81,7 @@ cdef class Network:
             s.cache.reader_words = self.reader_words
             s.wake = self.wakes + self.sms + i
             s.wake[0] = NEVER
+            s.next_line[0] = s.next_line[1] = -1
             if channel_init(&s.channel, dram["banks"]) < 0:
                 raise MemoryError
             s.channel.lines_per_row = dram["row"] // line
@@ -299,12 +300,25 @@ cdef class Network:
         cdef int64_t[2] id
         cdef int64_t i, ahead = min(queue.size, <int64_t> 2)
         for i in range(ahead):
-            if cache_intern(&s.cache, &ring_at(queue, i).line, 1, &id[i]) < 0:
+            if self._number(s, ring_at(queue, i).line, &id[i]) < 0:
                 return C_MEMORY
+        for i in range(ahead):
+            s.next_line[i] = ring_at(queue, i).line
+            s.next_id[i] = id[i]
         if ahead > 0:
             cache_fetch_victim(&s.cache, id[0])
             cache_fetch(&s.cache, id[ahead - 1])
         return C_GO
+
+    cdef inline int _number(self, Slice* s, int64_t line, int64_t* id) noexcept nogil:
+        """Number a line; those of the next requests are numbered already."""
+        if line == s.next_line[0]:
+            id[0] = s.next_id[0]
+            return C_GO
+        if line == s.next_line[1]:
+            id[0] = s.next_id[1]
+            return C_GO
+        return cache_intern(&s.cache, &line, 1, id)
 
     cdef int _grant(self, Slice* s, int64_t t) noexcept nogil:
         """Let the SM that has waited longest send."""
@@ -315,7 +329,7 @@ cdef class Network:
 
     cdef int _handle(self, Slice* s, Item item, int64_t t) noexcept nogil:
         cdef int64_t id
-        if cache_intern(&s.cache, &item.line, 1, &id) < 0:
+        if self._number(s, item.line, &id) < 0:
             return NO_MEMORY
         s.tried = s.cache.line[id].set
         if self.elaborate:
