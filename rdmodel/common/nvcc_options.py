@@ -41,11 +41,13 @@ class NvccOptions:
 
     `architecture` is the virtual architecture (``compute_70``), `dlcm` the default operator of global loads in
     ``-Xptxas -dlcm=ca``, and `passed` are options for NVRTC: those that change the PTX, and unknown ones.
+    `relocatable`: the code is assembled before it is linked (``-rdc=true``).
     """
 
     architecture: str | None = None
     dlcm: str | None = None
     passed: tuple[str, ...] = ()
+    relocatable: bool = False
 
 
 def read_nvcc_options(words: Iterable[str]) -> NvccOptions:
@@ -59,6 +61,8 @@ def read_nvcc_options(words: Iterable[str]) -> NvccOptions:
             found = _with_value(found, name, value if equals else waiting.pop() if waiting else "")
         elif name in _FLAGS or _ATTACHED.fullmatch(word):
             name = _SYNONYMS.get(name, name)
+            if name in ("dc", "device-c"):
+                found = replace(found, relocatable=True)
             if name in _PASSED_FLAGS:
                 found = replace(found, passed=(*found.passed, f"--{name}"))
             elif word.startswith("-std="):
@@ -76,6 +80,8 @@ def _with_value(found: NvccOptions, name: str, value: str) -> NvccOptions:
     if name in ("Xptxas", "ptxas-options"):
         default = re.search(r"(?:-dlcm|--def-load-cache)=(c[agsv])\b", value)
         return replace(found, dlcm=default[1]) if default else found
+    if name in ("rdc", "relocatable-device-code"):
+        return replace(found, relocatable=value == "true")
     if name in _PASSED_VALUES or (name == "diag-suppress" and value):
         return replace(found, passed=(*found.passed, f"--{name}={value}"))
     return found

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.nvcc_options import read_nvcc_options
 from rdmodel.trace import Columns, Work, missing_block
 from tracegen.arrays import BASE
 from tracegen.cuda.arguments import ArgumentValue, KernelParameter, bind_arguments, parse_arguments
@@ -125,6 +126,8 @@ class Session:
             compiler=compiler,
         )
         self._module = parse(self._program.ptx, text.name)
+        if read_nvcc_options(options).relocatable:
+            self._module = dataclasses.replace(self._module, relocatable=True)
         self._base = BASE if base is None else base
         self._sizes = {name: value for name, value in dict(_macro_pairs(defines)).items() if isinstance(value, int)}
         self._contents: dict[str, bytes | NDArray[np.uint8] | TextureValue] = {

@@ -45,16 +45,18 @@ def table_of_cases(rows: Sequence[Assembled], cases: Collection[str]) -> str:
     return "".join(lines)
 
 
-def machine_code(ptx: str, capability: str, tools: Path | None) -> str | None:
+def machine_code(ptx: str, capability: str, tools: Path | None, options: Sequence[str] = ()) -> str | None:
     """Return the machine code of a PTX text, as ``nvdisasm`` prints it; None if there is none for this capability.
 
-    The programs are in the folder ``bin`` of `tools`, or on the path.
+    The programs are in the folder ``bin`` of `tools`, or on the path; `options` are more of ``ptxas``.
     """
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "k.ptx"), Path(folder, "k.cubin")
         source.write_text(ptx)
         made = subprocess.run(
-            [_tool("ptxas", tools), "-arch", f"sm_{capability}", "-o", binary, source], capture_output=True, check=False
+            [_tool("ptxas", tools), "-arch", f"sm_{capability}", *options, "-o", binary, source],
+            capture_output=True,
+            check=False,
         )
         if made.returncode:
             return None

@@ -13,6 +13,9 @@ from validation.common.assembled import Assembled, machine_code, run_command
 
 RECORD = Path(__file__).parent / "recorded.csv"
 
+_MORE = ".shared .align 16 .b8 u[4096]; .shared .align 8 .b8 v[4096];"
+"""Arrays that are declared with an alignment."""
+
 _UNITS = "shl.b32 %r5, %r2, 4; add.s32 %r6, %r3, %r5;"
 """Let %r6 be the address of a unit of 16 bytes for each thread."""
 
@@ -62,6 +65,16 @@ CASES = {
 }
 """Accesses by what is special about them. %r2 is the thread, %r1 an argument; %r3, %r4 and %r10 are arrays."""
 
+RELOCATABLE = {
+    "relocatable code": _UNITS + _loads(0, 4, 8, 12),
+    "relocatable code, fixed address": _loads(0, 4, 8, 12, base="s"),
+    "relocatable code, array of units": f"mov.u32 %r11, u; {_UNITS.replace('%r3', '%r11')} {_loads(0, 4, 8, 12)}",
+    "relocatable code, array of pairs": f"mov.u32 %r11, v; {_UNITS.replace('%r3', '%r11')} {_loads(0, 4, 8, 12)}",
+}
+"""Accesses of code that is assembled before it is linked."""
+
+ALL_CASES = {**CASES, **RELOCATABLE}
+
 _ACCESS = re.compile(r"\b(LDS|STS)((?:\.[A-Z0-9]+)*)")
 
 
@@ -75,17 +88,18 @@ def source(case: str, capability: str = "80") -> str:
 .visible .entry k(.param .u64 out, .param .u32 n) {{
 .reg .b64 %q<6>; .reg .b32 %r<40>; .reg .f32 %f<20>; .reg .pred %p<4>;
 .shared .align 4 .b8 s[4096]; .shared .align 4 .b8 z[20]; .shared .align 4 .b8 t[4096];
+{_MORE if case in RELOCATABLE else ""}
 ld.param.u32 %r1, [n]; ld.param.u64 %q1, [out]; mov.u32 %r2, %tid.x; mov.u32 %r3, s; mov.u32 %r4, z; mov.u32 %r10, t;
 cvta.to.global.u64 %q1, %q1; setp.lt.u32 %p1, %r2, %r1;
 {loads}
-{CASES[case]}
+{ALL_CASES[case]}
 {sums}
 mul.wide.u32 %q2, %r2, 4; add.u64 %q1, %q1, %q2; st.global.f32 [%q1], %f1; ret; }}"""
 
 
 def assemble(case: str, capability: str, tools: Path | None) -> Assembled:
     """Return the accesses of a case to shared memory, as machine instructions."""
-    text = machine_code(source(case, capability), capability, tools)
+    text = machine_code(source(case, capability), capability, tools, ["-c"] if case in RELOCATABLE else [])
     assert text is not None, f"{case}: ptxas rejects the kernel"
     return Assembled(case, capability, " ".join(sorted(_name(*found) for found in _ACCESS.findall(text))))
 
@@ -96,4 +110,4 @@ def _name(opcode: str, modifiers: str) -> str:
 
 
 if __name__ == "__main__":
-    run_command("validation.vectors", __doc__, RECORD, CASES, assemble)
+    run_command("validation.vectors", __doc__, RECORD, ALL_CASES, assemble)

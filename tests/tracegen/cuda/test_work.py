@@ -212,6 +212,14 @@ def test_a_tiled_multiply_loads_two_words_from_shared_memory_per_product():
     assert found.instructions["barrier"] == 4 * 8 * 2 * 2
 
 
+def test_words_of_relocatable_code_are_loaded_one_by_one():
+    # as[ty][m] is 16 neighbouring words of a row: 4 loads of 16 bytes, or one of each word. bs[m][tx] is one word each.
+    launch = "gemm", (2, 2), (16, 16), [*["float[1024]"] * 3, 32]
+    linked, relocatable = work(*launch), work(*launch, options=["-rdc=true"])
+    assert linked.instructions["load_shared"] == 4 * 8 * 2 * (4 + 16)
+    assert relocatable.instructions["load_shared"] == 4 * 8 * 2 * (16 + 16)
+
+
 def test_a_stencil_has_three_loads_and_five_operations_per_element():
     # 128 threads for elements 1 to 126 of 128: 126 active. 0.25 a + 0.5 b + 0.25 c: a multiplication, then two fma.
     found = work("stencil", 1, 128, ["float[128]", "float[128]", 128])

@@ -51,6 +51,11 @@ def test_units_call_the_functions_and_read_the_variables_of_each_other(text):
     assert x.tolist() == EXPECTED
 
 
+def test_units_that_are_linked_are_relocatable():
+    assert module_of(FIRST + SECOND).relocatable
+    assert not module_of(FIRST).relocatable
+
+
 def test_functions_of_one_unit_alone_keep_apart():
     module = module_of(FIRST + SECOND)
     assert set(module.functions) == {"helper", "f", "k", "helper@2"}

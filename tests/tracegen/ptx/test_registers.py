@@ -226,6 +226,18 @@ def test_code_for_a_newer_gpu_is_assembled_for_an_older_one(assembler):
     assert trace.register_use((7, 0)).registers == 64
 
 
+def test_relocatable_code_is_assembled_without_linking(assembler, tmp_path):
+    assembler(77)
+    program = tmp_path / "CUDA_HOME" / "bin" / "ptxas"
+    program.write_text(program.read_text().replace("Used 77", "Used $(($# + 70))"))
+    code = KERNEL.replace("{{", "{").replace("}}", "}")
+    linked, relocatable = (
+        cuda.trace(code, "k", 1, 32, ["float[4]"], options=options).register_use((8, 0)).registers
+        for options in ([], ["-rdc=true"])
+    )
+    assert relocatable == linked + 1, "one option more, -c"
+
+
 def test_without_an_assembler_the_live_values_count(assembler):
     trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
     assert trace.register_use((8, 0)) == trace.register_use() == RegisterUse(8, "estimated")

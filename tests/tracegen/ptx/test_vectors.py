@@ -5,6 +5,7 @@ The cases are those in which `ptxas` 13.5 makes LDS.64, LDS.128, STS.64 or STS.1
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -143,9 +144,9 @@ def test_no_unit_is_larger_than_the_alignment_of_its_variable():
         assert [one.modifiers[1] for one in changes if one is not None] == kinds
 
 
-def loads_of(text: str) -> list[int]:
+def loads_of(text: str, relocatable: bool = False) -> list[int]:
     """Return the elements of the loads of a kernel from shared memory, as it is lowered."""
-    kernel = lowering.lower_kernel(module_of(text), "k", {}, 0)
+    kernel = lowering.lower_kernel(replace(module_of(text), relocatable=relocatable), "k", {}, 0)
     return [step.count for step in kernel.steps if step.op == "LOAD" and step.space == "SHARED"]
 
 
@@ -157,6 +158,14 @@ def test_a_variable_is_as_aligned_as_its_place_and_dynamic_memory_as_its_declara
     for alignment, elements in ((16, [4]), (8, [2, 2]), (4, [1, 1, 1, 1])):
         dynamic = f".extern .shared .align {alignment} .b8 s[];" + text.replace(static, "")
         assert loads_of(dynamic) == elements
+
+
+def test_relocatable_code_knows_the_declared_alignment_only():
+    text = KERNEL.format(body=FOURFOLD + loads(0, 4, 8, 12))
+    for alignment, elements in ((16, [4]), (8, [2, 2]), (4, [1, 1, 1, 1])):
+        assert loads_of(text.replace("align 4 .b8 s", f"align {alignment} .b8 s"), relocatable=True) == elements
+    # The natural alignment of words is that of one word.
+    assert loads_of(text.replace(".align 4 .b8 s[4096]", ".f32 s[1024]"), relocatable=True) == [1, 1, 1, 1]
 
 
 def test_a_merged_access_is_one_request():

@@ -131,11 +131,17 @@ class _Lowering:
         return start + size
 
     def _shared_alignments(self, scope: FunctionScope) -> dict[str, int]:
-        """Return the bytes to which the variables in shared memory are aligned; dynamic memory as declared."""
+        """Return the bytes to which the variables in shared memory are aligned, as far as the assembler knows.
+
+        Dynamic memory is aligned as declared, and in relocatable code all of it.
+        """
         found = {}
         for variable in (*self._module.variables.values(), *scope.function.variables):
             place = scope.places.get(variable.name)
             if variable.space == "shared" and place is not None:
+                if self._module.relocatable:
+                    found[variable.name] = variable.alignment or type_bytes(variable.type)
+                    continue
                 known = (variable.alignment or 1) if variable.count == 0 else _SHARED_ALIGNMENT
                 found[variable.name] = math.gcd(place, known)
         return found

@@ -10,7 +10,9 @@ from tracegen.ptx.syntax.ast import Module
 
 def count_registers(module: Module, kernel: str, capability: tuple[int, int] | None) -> RegisterUse:
     """Return the registers per thread: from the assembler for a compute capability, or else an estimate."""
-    found = None if capability is None else assemble(module.text, 10 * capability[0] + capability[1]).get(kernel)
+    found = None
+    if capability is not None:
+        found = assemble(module.text, 10 * capability[0] + capability[1], module.relocatable).get(kernel)
     if found is None:
         return RegisterUse(estimate_registers(module, kernel), ESTIMATED)
     return RegisterUse(found.registers, ASSEMBLED, found.spill_stores, found.spill_loads)

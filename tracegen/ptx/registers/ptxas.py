@@ -60,14 +60,15 @@ def _candidates() -> Iterator[str | Path]:
 
 
 @lru_cache(maxsize=256)
-def assemble(ptx: str, architecture: int) -> dict[str, Assembled]:
+def assemble(ptx: str, architecture: int, relocatable: bool = False) -> dict[str, Assembled]:
     """Return what the assembler says of every kernel in a PTX text, for an architecture such as 80.
 
     Empty if there is no assembler, or if none accepts the text for this architecture. The first one counts that knows
     the version of the text. If all are older than the compiler, each gets the text with the latest version that it
     knows.
     """
-    return next((found for output, _ in _assemblies(ptx, architecture) if (found := parse_messages(output))), {})
+    outputs = (output for output, _ in _assemblies(ptx, architecture, relocatable))
+    return next((found for output in outputs if (found := parse_messages(output))), {})
 
 
 def assemble_code(ptx: str, architecture: int) -> bytes | None:
@@ -75,7 +76,7 @@ def assemble_code(ptx: str, architecture: int) -> bytes | None:
     return next((code for _, code in _assemblies(ptx, architecture) if code), None)
 
 
-def _assemblies(ptx: str, architecture: int) -> Iterator[tuple[str, bytes]]:
+def _assemblies(ptx: str, architecture: int, relocatable: bool = False) -> Iterator[tuple[str, bytes]]:
     """Yield messages and code of each assembler that knows the version of the text, and then of the older ones."""
     target = _TARGET_LINE.search(ptx)
     suffix = target[3] if target and int(target[2]) == architecture else ""
@@ -83,14 +84,14 @@ def _assemblies(ptx: str, architecture: int) -> Iterator[tuple[str, bytes]]:
         ptx = _TARGET_LINE.sub(rf"\g<1>sm_{architecture}", ptx, count=1)
     older: list[tuple[str, str]] = []
     for program in find_assemblers():
-        output, code = _run(program, ptx, f"sm_{architecture}{suffix}")
+        output, code = _run(program, ptx, f"sm_{architecture}{suffix}", relocatable)
         if known := _VERSION.search(output):
             older.append((program, known[1]))
         else:
             yield output, code
     for program, version in older:
         text = _VERSION_LINE.sub(rf"\g<1>{version}", ptx, count=1)
-        yield _run(program, text, f"sm_{architecture}{suffix}")
+        yield _run(program, text, f"sm_{architecture}{suffix}", relocatable)
 
 
 def parse_messages(output: str) -> dict[str, Assembled]:
@@ -108,12 +109,13 @@ def parse_messages(output: str) -> dict[str, Assembled]:
     return found
 
 
-def _run(program: str, ptx: str, architecture: str) -> tuple[str, bytes]:
+def _run(program: str, ptx: str, architecture: str, relocatable: bool) -> tuple[str, bytes]:
     """Return messages and code of the assembler; both are empty if it fails to run."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
         command = [program, "-v", f"-arch={architecture}", str(source), "-o", str(target)]
+        command += ["-c"] if relocatable else []
         try:
             done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False, cwd=folder)
         except (OSError, subprocess.TimeoutExpired):

@@ -155,6 +155,7 @@ class Module:
     """One PTX text, of one translation unit or of several that were linked.
 
     It has the version and target, the variables and functions by name, source files by number, and the `text` itself.
+    `relocatable`: it is assembled before it is linked, so that the assembler does not know where variables lie.
     """
 
     version: str
@@ -164,6 +165,7 @@ class Module:
     functions: dict[str, Function]
     files: dict[int, str] = field(default_factory=dict)
     directives: tuple[str, ...] = ()
+    relocatable: bool = False
     text: str = field(default="", repr=False, compare=False)
 
     @property

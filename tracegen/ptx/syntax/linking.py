@@ -43,7 +43,14 @@ def link_units(units: Sequence[Module]) -> Module:
         files |= unit.files
     first = units[0]
     directives = tuple(dict.fromkeys(directive for unit in units for directive in unit.directives))
-    return replace(first, variables=variables, functions=functions, files=files, directives=directives)
+    return replace(
+        first,
+        variables=variables,
+        functions=functions,
+        files=files,
+        directives=directives,
+        relocatable=first.relocatable or len(units) > 1,
+    )
 
 
 def _symbols(unit: Module) -> list[str]:
