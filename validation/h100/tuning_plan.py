@@ -31,7 +31,7 @@ from validation.h100.cases import ARCHITECTURE
 from validation.h100.plan import argument, write
 from validation.tuning.predict import Predicted, read_config
 from validation.tuning.records import by_space, measured, read
-from validation.tuning.spaces import CHANNELS, MATRIX, SPACES
+from validation.tuning.spaces import CHANNELS, CUDA_SPACES, MATRIX
 
 PLAN, REGISTERS = "tuning.json", "registers.csv"
 TIMES = 7
@@ -58,7 +58,7 @@ class Point:
 
     def program(self, sources: Path) -> TiledProgram:
         """Return the program whose tile is the point."""
-        return SPACES[self.space].make(sources, read_config(self.config), LENGTHS[self.space])
+        return CUDA_SPACES[self.space].make(sources, read_config(self.config), LENGTHS[self.space])
 
 
 @dataclass(frozen=True, slots=True)

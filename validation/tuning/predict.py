@@ -19,7 +19,7 @@ from rdmodel.timing.launch_time import LaunchParts, count_sampled_blocks, parts_
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.trace import RegisterUse, Trace, Work
 from rdmodel.trace.registers import ASSEMBLED
-from validation.tuning.spaces import SPACES, Config
+from validation.tuning.spaces import CUDA_SPACES, SPACES, Config, Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,20 @@ def read_config(text: str) -> Config:
 
 def predict(task: Task) -> Predicted:
     """Return the prediction for a point, or the reason why there is none."""
-    space = SPACES[task.space]
+    space = _space_of(task)
     try:
         return _predict(task)
     except rd.RdmodelError as error:
         return Predicted(task.space, task.gpu or space.gpu, task.config, failure=str(error)[:200])
 
 
+def _space_of(task: Task) -> Space:
+    """Return the space of a task; for a GPU that others did not measure, that of our own launches, all in CUDA."""
+    return (CUDA_SPACES if task.gpu else SPACES)[task.space]
+
+
 def _predict(task: Task) -> Predicted:
-    space = SPACES[task.space]
+    space = _space_of(task)
     gpu, config = presets.gpu(task.gpu or space.gpu), read_config(task.config)
     found: list[LaunchParts] = []
     use: RegisterUse | None = None

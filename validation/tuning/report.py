@@ -52,7 +52,8 @@ times. But these spaces are no blind test: three rules were found where points w
 the hardware: half a memory request per cycle on GA10x, conflicts in the banks of the L1, and short branches that are
 predicates. Later rules were found on an H200 (`validation/h100/RESULTS-tuning.md`). Points are tiles of a
 `tracegen.cuda.TiledProgram`, as in `rdmodel tiles`. The long loops of dedispersion and GEMM are run with two lengths
-and extrapolated; the L2 is as much smaller then as their data are.
+and extrapolated; the L2 is as much smaller then as their data are. GEMM was timed in OpenCL, and its sources are those
+of the folder `currently_unused` of the hub.
 
 `regret@1` is the measured time of the configuration that is predicted to be the fastest, relative to the least measured
 time among the points that were predicted; `regret@5` that of the best of five. `tau` is Kendall's rank correlation
@@ -144,11 +145,10 @@ NOTES = """## Explained and unexplained
   as its registers are full, and with the other blocks for DRAM. The median of predicted / measured is nearer to one by
   this (0.84 for all points in the record at 6fb195ec). Short loops are unrolled as by the assembler, so that loads of
   several steps overlap. Fifteen points spill registers.
-* **GEMM, vectors**: the assembler merges words of shared memory that the code loads one by one (`validation.vectors`).
-  Where the timed code is known to be the predicted one, on an H200 (`validation/h100/RESULTS-tuning.md`), such points
-  take the time that follows. Here this holds for `VWM=8` and `VWN=8`, but not for `VWM=1`: such points with both
-  factors in shared memory take about as long as commit 5d10f6f6 predicts, which merges nothing. `ptxas` of CUDA 11.8
-  and 12.2 merge the loads of these points, too. The language that the hub's description names is
-  OpenCL, whose compiler may differ. Its vectors of eight numbers are also aligned, which those of the CUDA code are
-  not.
+* **GEMM, vectors**: the assembler merges words of shared memory that the code loads one by one, but only in arrays
+  that are declared with an alignment if it does not know where they will lie (`validation.vectors`). Code for CUDA has
+  no such arrays unless it says so (`-rdc=true`). The OpenCL code of this space is taken to be assembled in this way:
+  with both factors in shared memory and `VWM=1`, points take the time of words that are loaded one by one. That was
+  concluded from these times. OpenCL aligns vectors to their size, so that points with `VWM=4` and `VWN=4` have vectors.
+  On an H200 (`validation/h100/RESULTS-tuning.md`), code in CUDA has them everywhere.
 """

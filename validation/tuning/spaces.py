@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -133,24 +134,51 @@ def dedispersion(sources: Path, _config: Config, length: int) -> TiledProgram:
 # ---- CLBlast's matrix product
 
 MATRIX = 4096
-_PARTS = ("common", "xgemm_part1", "xgemm_part2", "xgemm_part3", "xgemm_part4")
+_PARTS = ("common", "xgemm_part1", "xgemm_part2", "xgemm_part3")
+_POINTER = re.compile(r"__local (real[MN]\* )")
+"""A parameter in OpenCL that points to local memory; CUDA knows no such pointers."""
+
+_STRUCTURE = re.compile(r"typedef struct\b")
+"""Vectors of eight and more numbers, which CUDA does not have, in the header that makes CUDA of OpenCL."""
 
 
 def gemm(sources: Path, _config: Config, length: int) -> TiledProgram:
-    """Return the program of CLBlast's ``Xgemm``, whose sums have `length` terms."""
+    """Return the program of CLBlast's ``Xgemm`` in CUDA, whose sums have `length` terms."""
     folder = sources / "gemm_milo"
-    text = '#include "cl_to_cuda.h"\n' + "".join((folder / f"{part}.opencl").read_text() for part in _PARTS)
+    return _product(_header(sources) + _text(folder, (*_PARTS, "xgemm_part4")), length, (0, 0))
+
+
+def gemm_of_opencl(sources: Path, _config: Config, length: int) -> TiledProgram:
+    """Return the program of ``Xgemm`` as it was measured: in OpenCL, whose code is assembled before it is linked.
+
+    The sources are those of the hub's script that measured it, ``currently_unused/kernels/gemm.py``. Vectors in OpenCL
+    are aligned to their size, of which CUDA's accesses use 16 bytes.
+    """
+    folder = sources.parent / "currently_unused" / "kernels" / "gemm"
+    header = _STRUCTURE.sub("typedef struct __align__(16)", _header(sources))
+    return _product(header + _text(folder, _PARTS), length, (), ["-rdc=true"])
+
+
+def _header(sources: Path) -> str:
+    return (sources / "gemm_milo" / "cl_to_cuda.h").read_text() + "\n"
+
+
+def _text(folder: Path, parts: Sequence[str]) -> str:
+    return _POINTER.sub(r"\1", "".join((folder / f"{part}.opencl").read_text() for part in parts))
+
+
+def _product(source: str, length: int, more: Sequence[int], options: Sequence[str] = ()) -> TiledProgram:
     return TiledProgram(
-        source=text,
+        source=source,
         kernel="Xgemm",
         grid=(f"{MATRIX} // MWG", f"{MATRIX} // NWG"),
         block=("MDIMC", "NDIMC"),
         args=[
             *(MATRIX, MATRIX, length, 1.0, 1.0),
             *(f"float[{MATRIX * length}]:zeros", f"float[{MATRIX * length}]:zeros", f"float[{MATRIX * MATRIX}]:zeros"),
-            *(0, 0),
+            *more,
         ],
-        includes=(folder,),
+        options=options,
         architecture=SPACES["gemm"].architecture,
     )
 
@@ -158,6 +186,9 @@ def gemm(sources: Path, _config: Config, length: int) -> TiledProgram:
 SPACES = {
     "convolution": Space("convolution", "a4000", convolution),
     "dedispersion": Space("dedispersion", "a4000", dedispersion, (48, 96), CHANNELS),
-    "gemm": Space("gemm", "rtx3090", gemm, (128, 256), MATRIX),
+    "gemm": Space("gemm", "rtx3090", gemm_of_opencl, (128, 256), MATRIX),
 }
-"""The spaces by the name of their kernel."""
+"""The spaces by the name of their kernel, as others measured them."""
+
+CUDA_SPACES = {**SPACES, "gemm": replace(SPACES["gemm"], make=gemm)}
+"""The same spaces, all in CUDA."""
