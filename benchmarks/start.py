@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-from collections.abc import Sequence
 from pathlib import Path
 
-from children import measure
+from children import processor_seconds
 
 COMMANDS = {
     "help": ["--help"],
@@ -26,14 +24,6 @@ COMMANDS = {
     "gpus": ["gpus", "a100"],
 }
 """Commands that do little work."""
-
-
-def processor_ms(arguments: Sequence[str], checkout: str) -> float:
-    """Return the processor time of a Python process in milliseconds, that of the interpreter alone included."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    # NumPy's linear algebra starts a thread per core otherwise, which the commands avoid.
-    environment |= {"PYTHONPATH": checkout, "OPENBLAS_NUM_THREADS": "1"}
-    return 1e3 * measure(["-P", *arguments], environment)["cpu_seconds"]
 
 
 def main() -> None:
@@ -52,7 +42,7 @@ def main() -> None:
     times: dict[tuple[str, int], list[float]] = {case: [] for case in cases}
     for turn in range(options.repeat + 1):
         for case, arguments in cases.items():
-            found = processor_ms(arguments, checkouts[case[1]])
+            found = 1e3 * processor_seconds(arguments, checkouts[case[1]])
             if turn:  # the first turn writes byte code
                 times[case].append(found)
     medians = {case: statistics.median(of_case) for case, of_case in times.items()}

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 from pathlib import Path
 
-from children import measure
+from children import processor_seconds
 
 TARGET_SECONDS = 7.0
 """Wanted processor time of the ranking by time with one block shape."""
 
 SIZES = ["--param", "NI=512", "--param", "NJ=512", "--param", "NK=512"]
 TILES = ["--tile", "TI=4,8,16,32", "--tile", "TJ=8,16,32,64"]
-"""The product of the ranking, and its 16 tiles."""
+COMMAND = ["-m", "rdmodel", "tiles", "gemm.tiled", *SIZES, *TILES, "--jobs", "1", "--no-cache"]
+"""The product of the ranking, its 16 tiles, and the command that ranks them."""
 
 RANKINGS = {
     f"{gpu} {objective}": ["--gpu", gpu, "--objective", objective]
@@ -28,14 +28,6 @@ RANKINGS = {
     for objective in ("time", "dram_bytes")
 }
 """Arguments of the rankings."""
-
-
-def processor_seconds(arguments: list[str], checkout: str) -> float:
-    """Return the processor time of a ranking in a new process."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"PYTHONPATH": checkout, "OPENBLAS_NUM_THREADS": "1"}
-    command = ["-P", "-m", "rdmodel", "tiles", "gemm.tiled", *SIZES, *TILES, "--jobs", "1", "--no-cache", *arguments]
-    return measure(command, environment)["cpu_seconds"]
 
 
 def main() -> None:
@@ -52,7 +44,7 @@ def main() -> None:
     for _ in range(options.repeat):
         for name, arguments in RANKINGS.items():
             for number, checkout in enumerate(checkouts):
-                times[name][number].append(processor_seconds(arguments, checkout))
+                times[name][number].append(processor_seconds([*COMMAND, *arguments], checkout))
     medians = {name: [statistics.median(runs) for runs in found] for name, found in times.items()}
     if options.json:
         print(json.dumps(medians, indent=2))

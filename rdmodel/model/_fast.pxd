@@ -62,15 +62,15 @@ cdef class FastCore(Core):
     cdef double sigma
     cdef int64_t[DRAWS] drawn           # latencies that were drawn
     cdef int64_t drawn_at             # the next one
-    # Of `ScheduledCore` (_scheduled.pyx), whose ready warps are a set of slots.
+    # Of `ScheduledCore` (_scheduled.pyx), whose ready warps are a set of slots; what both cores share looks at them.
     cdef bint gaps, head
     cdef bint evicts                  # stores that warps pass evict their lines
     cdef uint64_t ready_slots
     cdef uint64_t gapping             # of these, warps with other instructions before their next memory instruction
     cdef int64_t[64] gap_left         # and how many, of each warp
     cdef bint port_waits              # the instruction at the port has stalled, and stays there (`head`)
-    cdef int64_t done_at              # when other instructions last came to a barrier,
-    cdef int64_t done                 # and of how many warps
+    cdef int64_t done_at              # the last step in which warps came to a barrier by such instructions,
+    cdef int64_t done                 # and how many did
 
     cdef bint _start_warp(self, int64_t warp) noexcept nogil
     cdef int _observe_all(self) noexcept nogil

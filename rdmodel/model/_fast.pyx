@@ -91,7 +91,7 @@ cdef class FastCore(Shared):
         return Shared.histogram(self)
 
     cdef bint _start_warp(self, int64_t warp) noexcept nogil:
-        """Let a warp begin: it becomes ready, or ends at once. False: its buffer is empty."""
+        """Let a warp begin, as `start_warp` does for each of the two cores."""
         return False
 
     # ---- rare operations

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from rdmodel.model._core cimport C_BLOCK, C_CHUNK, C_DONE, C_GO, C_LOG
 from rdmodel.model._fast cimport DRAWS, FastCore, misses
-from rdmodel.model._pace cimport admit, admit_due, go_on, look_ahead
+from rdmodel.model._pace cimport admit_due, go_on, start_warp
 from rdmodel.model._port cimport draw_latencies, issue
 from rdmodel.model._ready cimport Ready, deposits_quickly, ready_take, select_bit, select_by_hand
 from rdmodel.model._uniform cimport Uniform, uniform_next
@@ -24,10 +24,7 @@ cdef class ListedCore(FastCore):
         self.draws_warps = draws_warps
 
     cdef bint _start_warp(self, int64_t warp) noexcept nogil:
-        if not look_ahead(self, warp, False):
-            return False
-        admit(self, &self.ready_list, warp, False)
-        return True
+        return start_warp(self, warp, False)
 
     cdef int _run(self) noexcept nogil:
         # Two copies of the loop, each without the branches of the other.

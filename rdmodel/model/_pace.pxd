@@ -1,6 +1,6 @@
 # The warps of `FastCore` on their way to their next instruction: they pass stores, gather needs, wait for the data that
-# these name, stand at barriers, and become ready. `scheduled` is that of `ScheduledCore`; a function that is called with
-# one value is compiled without the branches of the other.
+# these name, stand at barriers, and become ready. `scheduled`: the core is a `ScheduledCore`. Each module has one value, so
+# that the branches of the other core are left out.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from rdmodel.model._agenda cimport Agenda, agenda_add_warp, agenda_end_day, early_key, key_time, opening_key
@@ -125,6 +125,15 @@ cdef inline void admit(FastCore core, Ready* ready, int64_t warp, const bint sch
             open_barrier(core, warp // core.block_warps, scheduled)
         return
     make_ready(core, ready, warp, scheduled)
+
+
+cdef inline bint start_warp(FastCore core, int64_t warp, const bint scheduled) noexcept nogil:
+    # Let a warp begin: it becomes ready, or ends at once; False: its buffer is empty.
+    core.gap_left[warp] = 0
+    if not look_ahead(core, warp, scheduled):
+        return False
+    admit(core, &core.ready_list, warp, scheduled)
+    return True
 
 
 cdef inline void admit_due(FastCore core, Ready* ready, const bint scheduled) noexcept nogil:

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint64_t
 from rdmodel.model._agenda cimport agenda_add_warp, early_key
 from rdmodel.model._core cimport C_BLOCK, C_CHUNK, C_DONE, C_GO, C_LOG
 from rdmodel.model._fast cimport DRAWS, FastCore
-from rdmodel.model._pace cimport admit, admit_due, go_on, look_ahead
+from rdmodel.model._pace cimport admit_due, go_on, start_warp
 from rdmodel.model._port cimport draw_latencies, issue
 from rdmodel.model._sched cimport MAX_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, sched_pick
 from rdmodel.model._warp cimport OP_BARRIER, Warp
@@ -41,11 +41,7 @@ cdef class ScheduledCore(FastCore):
         self.done_at = -1
 
     cdef bint _start_warp(self, int64_t warp) noexcept nogil:
-        self.gap_left[warp] = 0
-        if not look_ahead(self, warp, True):
-            return False
-        admit(self, &self.ready_list, warp, True)
-        return True
+        return start_warp(self, warp, True)
 
     cdef int _run(self) noexcept nogil:
         if self.sectored:

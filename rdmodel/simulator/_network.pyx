@@ -303,8 +303,7 @@ cdef class Network:
             if self._number(s, ring_at(queue, i).line, &id[i]) < 0:
                 return C_MEMORY
         for i in range(ahead):
-            s.next_line[i] = ring_at(queue, i).line
-            s.next_id[i] = id[i]
+            s.next_line[i], s.next_id[i] = ring_at(queue, i).line, id[i]
         if ahead > 0:
             cache_fetch_victim(&s.cache, id[0])
             cache_fetch(&s.cache, id[ahead - 1])
@@ -312,11 +311,9 @@ cdef class Network:
 
     cdef inline int _number(self, Slice* s, int64_t line, int64_t* id) noexcept nogil:
         """Number a line; those of the next requests are numbered already."""
-        if line == s.next_line[0]:
-            id[0] = s.next_id[0]
-            return C_GO
-        if line == s.next_line[1]:
-            id[0] = s.next_id[1]
+        cdef bint second = line == s.next_line[1]
+        if second or line == s.next_line[0]:
+            id[0] = s.next_id[second]
             return C_GO
         return cache_intern(&s.cache, &line, 1, id)
 
