@@ -10,6 +10,12 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def checkouts_with(other: str | None) -> list[str]:
+    """Return the folder of this checkout, and that of another one if it is given."""
+    return [str(Path(__file__).parents[1]), *([] if other is None else [str(Path(other).resolve())])]
 
 
 def processor_seconds(arguments: Sequence[str], checkout: str) -> float:

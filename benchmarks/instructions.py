@@ -18,7 +18,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+
+from children import checkouts_with
 
 GPU = "gtx470-16k"
 
@@ -83,9 +84,7 @@ def main() -> None:
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
         parser.error("valgrind is not installed")
-    checkouts = [str(Path(__file__).parents[1])]
-    if options.against is not None:
-        checkouts.append(str(Path(options.against).resolve()))
+    checkouts = checkouts_with(options.against)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         counts = {case: [pool.submit(count, checkout, case) for checkout in checkouts] for case in options.cases}
         rows = {case: [one.result() for one in of_case] for case, of_case in counts.items()}

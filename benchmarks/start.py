@@ -11,9 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from pathlib import Path
 
-from children import processor_seconds
+from children import checkouts_with, processor_seconds
 
 COMMANDS = {
     "help": ["--help"],
@@ -33,9 +32,7 @@ def main() -> None:
     parser.add_argument("--against", metavar="CHECKOUT", help="directory of another checkout, with compiled modules")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
-    checkouts = [str(Path(__file__).parents[1])]
-    if options.against is not None:
-        checkouts.append(str(Path(options.against).resolve()))
+    checkouts = checkouts_with(options.against)
     cases = {("interpreter", 0): ["-c", "pass"], ("import numpy", 0): ["-c", "import numpy"]}
     for name, words in COMMANDS.items():
         cases |= {(name, number): ["-m", "rdmodel", *words] for number in range(len(checkouts))}

@@ -10,9 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from pathlib import Path
 
-from children import processor_seconds
+from children import checkouts_with, processor_seconds
 
 TARGET_SECONDS = 7.0
 """Wanted processor time of the ranking by time with one block shape."""
@@ -37,9 +36,7 @@ def main() -> None:
     parser.add_argument("--against", metavar="CHECKOUT", help="directory of another checkout, with compiled modules")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
-    checkouts = [str(Path(__file__).parents[1])]
-    if options.against is not None:
-        checkouts.append(str(Path(options.against).resolve()))
+    checkouts = checkouts_with(options.against)
     times: dict[str, list[list[float]]] = {name: [[] for _ in checkouts] for name in RANKINGS}
     for _ in range(options.repeat):
         for name, arguments in RANKINGS.items():
