@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from rdmodel.model._core cimport C_BLOCK, C_CHUNK, C_DONE, C_GO, C_LOG
 from rdmodel.model._fast cimport DRAWS, FastCore, misses
-from rdmodel.model._pace cimport admit_due, go_on, start_warp
+from rdmodel.model._pace cimport admit_due, end_step, go_on, start_warp
 from rdmodel.model._port cimport draw_latencies, issue
 from rdmodel.model._ready cimport Ready, deposits_quickly, ready_take, select_bit, select_by_hand
 from rdmodel.model._uniform cimport Uniform, uniform_next
@@ -64,13 +64,11 @@ cdef inline int run_steps(ListedCore core, const bint sectored) noexcept nogil:
     cdef int code = C_GO
     cdef int64_t index
     if core.advancing:
-        core.advancing = False
+        # The last call stopped in the middle of a step, because a buffer was too short.
         if not go_on(core, False):
-            core.advancing = True
             return C_CHUNK
-        core.now += 1
-        if core.agenda.first <= core.now or core.soon >= 0:
-            admit_due(core, ready, False)
+        core.advancing = False
+        end_step(core, False)
     while True:
         if core._wants_block():
             return C_BLOCK
@@ -81,7 +79,7 @@ cdef inline int run_steps(ListedCore core, const bint sectored) noexcept nogil:
                 if core.agenda.waiting + core.parked_number == 0:
                     return C_DONE
                 core.now = core.agenda.first
-                admit_due(core, ready, False)
+                admit_due(core, False)
                 continue
         if core.drawn_at + core.tags > DRAWS:
             draw_latencies(core)
@@ -89,7 +87,7 @@ cdef inline int run_steps(ListedCore core, const bint sectored) noexcept nogil:
             if core.draws_warps and core.mshrs_used == core.mshrs:
                 if not stall_misses(core, ready, sectored):
                     if core.agenda.first <= core.now:
-                        admit_due(core, ready, False)
+                        admit_due(core, False)
                     continue
             else:
                 index = 0
@@ -99,9 +97,7 @@ cdef inline int run_steps(ListedCore core, const bint sectored) noexcept nogil:
         code = issue(core, sectored, False)
         if code != C_GO:
             return code
-        core.now += 1
-        if core.agenda.first <= core.now or core.soon >= 0:
-            admit_due(core, ready, False)
+        end_step(core, False)
 
 
 # ---- Python

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from rdmodel.model._agenda cimport Agenda, agenda_add_warp, agenda_end_day, early_key, key_time, opening_key
 from rdmodel.model._fast cimport FastCore, Pace
-from rdmodel.model._ready cimport Ready, ready_append, ready_append_many
+from rdmodel.model._ready cimport ready_append, ready_append_many
 from rdmodel.model._warp cimport HISTORY, OP_BARRIER, OP_LOAD, Warp, lowest_bit, warp_shows_more
 from rdmodel.model._ways cimport ways_leave
 from rdmodel.structures._lru cimport NONE
@@ -84,12 +84,12 @@ cdef inline void open_barrier(FastCore core, int64_t slot, const bint scheduled)
         agenda_add_warp(&core.agenda, i, core.pace[i].key)
 
 
-cdef inline void make_ready(FastCore core, Ready* ready, int64_t warp, const bint scheduled) noexcept nogil:
+cdef inline void make_ready(FastCore core, int64_t warp, const bint scheduled) noexcept nogil:
     if scheduled:
         core.ready_slots |= <uint64_t> 1 << warp
         core.gapping |= <uint64_t> (core.gap_left[warp] > 0) << warp
     else:
-        ready_append(ready, warp)
+        ready_append(&core.ready_list, warp)
 
 
 cdef inline void apply_stores(FastCore core, const Warp* w, const bint scheduled) noexcept nogil:
@@ -102,7 +102,7 @@ cdef inline void apply_stores(FastCore core, const Warp* w, const bint scheduled
             ways_leave(&core.in_sets, core.fast_line, w.ids[i], core.now)
 
 
-cdef inline void admit(FastCore core, Ready* ready, int64_t warp, const bint scheduled) noexcept nogil:
+cdef inline void admit(FastCore core, int64_t warp, const bint scheduled) noexcept nogil:
     # Make a warp ready, let it stand at its barrier, or end it; the data that it waited for have arrived.
     cdef Warp* w = &core.warp[warp]
     if core.special >> warp & 1:
@@ -115,16 +115,16 @@ cdef inline void admit(FastCore core, Ready* ready, int64_t warp, const bint sch
         elif w.program[w.at].op == OP_BARRIER:
             if scheduled and core.gap_left[warp] > 0:
                 core.special |= <uint64_t> 1 << warp
-                make_ready(core, ready, warp, scheduled)
+                make_ready(core, warp, scheduled)
                 return
             core.standing[warp // core.block_warps] += 1
         else:
-            make_ready(core, ready, warp, scheduled)
+            make_ready(core, warp, scheduled)
             return
         if core.standing[warp // core.block_warps] > 0:
             open_barrier(core, warp // core.block_warps, scheduled)
         return
-    make_ready(core, ready, warp, scheduled)
+    make_ready(core, warp, scheduled)
 
 
 cdef inline bint start_warp(FastCore core, int64_t warp, const bint scheduled) noexcept nogil:
@@ -132,16 +132,16 @@ cdef inline bint start_warp(FastCore core, int64_t warp, const bint scheduled) n
     core.gap_left[warp] = 0
     if not look_ahead(core, warp, scheduled):
         return False
-    admit(core, &core.ready_list, warp, scheduled)
+    admit(core, warp, scheduled)
     return True
 
 
-cdef inline void admit_due(FastCore core, Ready* ready, const bint scheduled) noexcept nogil:
+cdef inline void admit_due(FastCore core, const bint scheduled) noexcept nogil:
     # Apply the fills of this step, and admit the warps whose needs have arrived.
     cdef Agenda* a = &core.agenda
     cdef int64_t day, fills, last, warp, following, i
     if core.soon >= 0 and a.first > core.now:
-        admit(core, ready, core.soon, scheduled)
+        admit(core, core.soon, scheduled)
         core.soon = NONE
         return
     day = core.now & (a.days - 1)
@@ -156,10 +156,10 @@ cdef inline void admit_due(FastCore core, Ready* ready, const bint scheduled) no
                 for i in range(core.parked_number):
                     core.ready_slots |= <uint64_t> 1 << core.parked_warps[i]
             else:
-                ready_append_many(ready, core.parked_warps, core.parked_number)
+                ready_append_many(&core.ready_list, core.parked_warps, core.parked_number)
             core.parked_number = 0
     if core.soon >= 0:
-        admit(core, ready, core.soon, scheduled)
+        admit(core, core.soon, scheduled)
         core.soon = NONE
     if last >= 0:
         warp = a.after[last]
@@ -167,7 +167,7 @@ cdef inline void admit_due(FastCore core, Ready* ready, const bint scheduled) no
             # A warp that opens its barrier waits again, among the warps of another day.
             following = a.after[warp]
             a.waiting -= 1
-            admit(core, ready, warp, scheduled)
+            admit(core, warp, scheduled)
             if warp == last:
                 break
             warp = following
@@ -191,3 +191,9 @@ cdef inline bint go_on(FastCore core, const bint scheduled) noexcept nogil:
         core.soon = warp
     core.port = NONE
     return True
+
+
+cdef inline void end_step(FastCore core, const bint scheduled) noexcept nogil:
+    core.now += 1
+    if core.agenda.first <= core.now or core.soon >= 0:
+        admit_due(core, scheduled)

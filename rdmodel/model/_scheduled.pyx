@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint64_t
 from rdmodel.model._agenda cimport agenda_add_warp, early_key
 from rdmodel.model._core cimport C_BLOCK, C_CHUNK, C_DONE, C_GO, C_LOG
 from rdmodel.model._fast cimport DRAWS, FastCore
-from rdmodel.model._pace cimport admit_due, go_on, start_warp
+from rdmodel.model._pace cimport admit_due, end_step, go_on, start_warp
 from rdmodel.model._port cimport draw_latencies, issue
 from rdmodel.model._sched cimport MAX_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, sched_pick
 from rdmodel.model._warp cimport OP_BARRIER, Warp
@@ -20,8 +20,8 @@ from rdmodel.structures._lru cimport NONE
 cdef class ScheduledCore(FastCore):
     """Definition `hardware` with schedulers that choose by slots (docs/model.md section 11)."""
 
-    cdef Scheduler[4] scheduler
-    cdef uint64_t[4] slots_of         # the slots of each scheduler
+    cdef Scheduler[MAX_SCHEDULERS] scheduler
+    cdef uint64_t[MAX_SCHEDULERS] slots_of       # the slots of each scheduler
     cdef int64_t schedulers
     cdef int64_t turn                 # the scheduler that acts first in the next step
 
@@ -91,13 +91,11 @@ cdef inline void issue_each(ScheduledCore core) noexcept nogil:
 cdef inline int run_scheduled(ScheduledCore core, const bint sectored) noexcept nogil:
     cdef int code
     if core.advancing:
-        core.advancing = False
+        # The last call stopped in the middle of a step, because a buffer was too short.
         if not go_on(core, True):
-            core.advancing = True
             return C_CHUNK
-        core.now += 1
-        if core.agenda.first <= core.now or core.soon >= 0:
-            admit_due(core, &core.ready_list, True)
+        core.advancing = False
+        end_step(core, True)
     while True:
         if core._wants_block():
             return C_BLOCK
@@ -107,7 +105,7 @@ cdef inline int run_scheduled(ScheduledCore core, const bint sectored) noexcept 
             if core.port < 0 and core.agenda.waiting + core.parked_number == 0:
                 return C_DONE
             core.now = core.agenda.first
-            admit_due(core, &core.ready_list, True)
+            admit_due(core, True)
             continue
         if core.drawn_at + core.tags > DRAWS:
             draw_latencies(core)
@@ -117,6 +115,4 @@ cdef inline int run_scheduled(ScheduledCore core, const bint sectored) noexcept 
             code = issue(core, sectored, True)
             if code != C_GO:
                 return code
-        core.now += 1
-        if core.agenda.first <= core.now or core.soon >= 0:
-            admit_due(core, &core.ready_list, True)
+        end_step(core, True)
