@@ -3,20 +3,20 @@
 # Times are cycles of the DRAM's clock. A command opens a row (precharging first where another is open) or moves one
 # line over the data bus; a channel gives at most one command per cycle.
 #
-# Each bank has a list of its requests in order of entry, and knows the first one for its open row. So a command looks at
+# Each bank has a list of its requests by their entry, and knows the oldest one for its open row. So a command looks at
 # the banks that have requests, and not at every request.
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from rdmodel.simulator._cache cimport Spread, deal_number, number_of
 from rdmodel.structures._index cimport modulo
+from rdmodel.structures._lru cimport NONE, Link, Recency, recency_init, recency_push, recency_remove
 from rdmodel.structures._memory cimport grow
 
 cdef extern from *:
     int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
 
 cdef enum:
-    NO_REQUEST = -1
     FOREVER = 0x3fffffffffffffff
     LONG_AGO = -0x3fffffffffffffff
 
@@ -33,8 +33,8 @@ cdef struct Bank:
     int64_t activated
     int64_t column        # earliest next column command
     int64_t precharge     # earliest next precharge
-    int64_t first, last   # of its requests, as places in `Channel.request`; NO_REQUEST = none
-    int64_t hit           # the first one for the open row
+    Recency requests      # by their entry, as places in `Channel.request`
+    int64_t hit           # the oldest one for the open row; NONE = there is none
 
 
 cdef struct Request:
@@ -45,7 +45,7 @@ cdef struct Request:
     bint write
     int64_t sectors       # mask of those that are read or written
     int64_t number        # of entry
-    int64_t before, after # in the list of its bank; of an unused place, `after` is the next unused one
+    Link link             # in the list of its bank; of an unused place, `newer` is the next unused one
 
 
 cdef struct Channel:
@@ -75,9 +75,10 @@ cdef inline int channel_init(Channel* c, int64_t banks) noexcept nogil:
     c.banks = banks
     for i in range(banks):
         c.bank[i].activated = c.bank[i].column = c.bank[i].precharge = LONG_AGO
-        c.bank[i].first = c.bank[i].last = c.bank[i].hit = NO_REQUEST
+        recency_init(&c.bank[i].requests)
+        c.bank[i].hit = NONE
     c.activated = c.bus_free = LONG_AGO
-    c.unused = NO_REQUEST
+    c.unused = NONE
     return 0
 
 
@@ -93,7 +94,7 @@ cdef inline int channel_grow(Channel* c) noexcept nogil:
     if grow(<void**> &c.request, capacity, sizeof(Request)) < 0:
         return -1
     for i in range(c.capacity, capacity):
-        c.request[i].after = i + 1 if i + 1 < capacity else c.unused
+        c.request[i].link.newer = i + 1 if i + 1 < capacity else c.unused
     c.unused = c.capacity
     c.capacity = capacity
     return 0
@@ -105,19 +106,15 @@ cdef inline int channel_enter(
     # Append a request; -1: out of memory.
     cdef int64_t place, row = deal_number(number_of(spread, line), c.lines_per_row), bank = modulo(row, c.banks)
     cdef Bank* b = &c.bank[bank]
-    if c.unused == NO_REQUEST and channel_grow(c) < 0:
+    if c.unused == NONE and channel_grow(c) < 0:
         return -1
     place = c.unused
-    c.unused = c.request[place].after
+    c.unused = c.request[place].link.newer
     row = deal_number(row, c.banks)
-    c.request[place] = Request(line, id, bank, row, write, sectors, c.entered, b.last, NO_REQUEST)
-    if b.last == NO_REQUEST:
-        b.first = place
-        c.busy[bank >> 6] |= <uint64_t> 1 << (bank & 63)
-    else:
-        c.request[b.last].after = place
-    b.last = place
-    if b.hit == NO_REQUEST and b.opened and b.row == row:
+    c.request[place] = Request(line, id, bank, row, write, sectors, c.entered, Link(NONE, NONE))
+    recency_push(&b.requests, &c.request[0].link, place, sizeof(Request))
+    c.busy[bank >> 6] |= <uint64_t> 1 << (bank & 63)
+    if b.hit == NONE and b.opened and b.row == row:
         b.hit = place
     c.entered += 1
     c.queued += 1
@@ -126,24 +123,17 @@ cdef inline int channel_enter(
 
 
 cdef inline void channel_leave(Channel* c, int64_t place) noexcept nogil:
-    # Take a request for the open row of its bank, the first of these, out of the list of the bank.
+    # Take the oldest request for the open row of its bank out of the list of the bank.
     cdef Request* r = &c.request[place]
     cdef Bank* b = &c.bank[r.bank]
-    cdef int64_t before = r.before, after = r.after
-    if before == NO_REQUEST:
-        b.first = after
-    else:
-        c.request[before].after = after
-    if after == NO_REQUEST:
-        b.last = before
-    else:
-        c.request[after].before = before
-    if b.first == NO_REQUEST:
+    cdef int64_t hit = r.link.newer
+    while hit != NONE and c.request[hit].row != b.row:
+        hit = c.request[hit].link.newer
+    b.hit = hit
+    recency_remove(&b.requests, &c.request[0].link, place, sizeof(Request))
+    if b.requests.size == 0:
         c.busy[r.bank >> 6] &= ~(<uint64_t> 1 << (r.bank & 63))
-    while after != NO_REQUEST and c.request[after].row != b.row:
-        after = c.request[after].after
-    b.hit = after
-    r.after = c.unused
+    r.link.newer = c.unused
     c.unused = place
     c.queued -= 1
 
@@ -160,11 +150,11 @@ cdef inline int64_t open_time(const Channel* c, const Bank* b) noexcept nogil:
 
 
 cdef inline void open_row(Channel* c, Bank* b, int64_t now) noexcept nogil:
-    # Open the row of the first request of a bank.
+    # Open the row of the oldest request of a bank.
     b.activated = c.activated = now + c.timing.trp
     b.opened = True
-    b.hit = b.first
-    b.row = c.request[b.first].row
+    b.hit = b.requests.oldest
+    b.row = c.request[b.hit].row
     b.column = b.activated + c.timing.trcd
     b.precharge = b.activated + c.timing.tras
     c.activations += 1
@@ -188,9 +178,9 @@ cdef inline Request move_line(Channel* c, int64_t place, int64_t now) noexcept n
 
 cdef inline bint channel_command(Channel* c, int64_t now, Request* served) noexcept nogil:
     # Send the command of cycle `now`, if one is possible; True: it moved the line of `served`. `next` becomes the
-    # first later cycle at which another may be possible. Of the requests for open rows, and else of the banks that may
-    # open one, those are first that entered first. O(banks with requests).
-    cdef int64_t word, time, soonest = FOREVER, place = NO_REQUEST, opening = NO_REQUEST
+    # first later cycle at which another may be possible. The oldest request for an open row is first, and then the oldest
+    # of the banks that may open one. O(banks with requests).
+    cdef int64_t word, time, soonest = FOREVER, place = NONE, opening = NONE
     cdef uint64_t left
     cdef Bank* b
     for word in range(c.banks + 63 >> 6):
@@ -198,17 +188,17 @@ cdef inline bint channel_command(Channel* c, int64_t now, Request* served) noexc
         while left:
             b = &c.bank[(word << 6) + lowest_bit(left)]
             left &= left - 1
-            time = column_time(c, b) if b.hit != NO_REQUEST else open_time(c, b)
+            time = column_time(c, b) if b.hit != NONE else open_time(c, b)
             if time > now:
                 soonest = min(soonest, time)
-            elif b.hit != NO_REQUEST:
-                if place == NO_REQUEST or c.request[b.hit].number < c.request[place].number:
+            elif b.hit != NONE:
+                if place == NONE or c.request[b.hit].number < c.request[place].number:
                     place = b.hit
-            elif opening == NO_REQUEST or c.request[b.first].number < c.request[opening].number:
-                opening = b.first
-    if place != NO_REQUEST:
+            elif opening == NONE or c.request[b.requests.oldest].number < c.request[opening].number:
+                opening = b.requests.oldest
+    if place != NONE:
         served[0] = move_line(c, place, now)
-    elif opening != NO_REQUEST:
+    elif opening != NONE:
         open_row(c, &c.bank[c.request[opening].bank], now)
-    c.next = soonest if place == NO_REQUEST and opening == NO_REQUEST else now + 1
-    return place != NO_REQUEST
+    c.next = soonest if place == NONE and opening == NONE else now + 1
+    return place != NONE
