@@ -11,18 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
+from rdmodel.timing.footprints import Footprints
 from rdmodel.timing.traffic import LaunchTraffic, fetching_share, missing_share
-from rdmodel.trace import Columns, Op, Space, Trace, Work
-from rdmodel.trace.splitting import split_block
+from rdmodel.trace import Trace, Work
 
 WAVES_OF_ONE_SM = 2
 """Times that the modelled SM is filled with blocks."""
-
-_NOTHING = np.zeros(0, np.int64)
 
 PLACES = (0.37, 0.61)
 """Places of the blocks whose neighbours are looked at, as shares of the grid in each dimension: inside of it."""
@@ -46,7 +43,7 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
     missed = (prediction.misses.total + prediction.bypassed_sectors) * gpu.l1.sector_bytes
     read = missed * launch.blocks / max(1, modelled)
     stored = sum(work.scaled(1).sectors[name] for name in STORES) * gpu.l1.sector_bytes * launch.blocks
-    footprints = _Footprints(trace, gpu.l2_fetch_bytes)
+    footprints = Footprints(trace, gpu.l2_fetch_bytes)
     places = sorted({_place(launch.grid, share) for share in PLACES})
     # Data that all SMs read fill each partition of the L2.
     room = gpu.l2.slices * gpu.l2.size / gpu.l2.partitions
@@ -69,68 +66,6 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
     )
 
 
-class Footprint(NamedTuple):
-    """The distinct pieces of global memory that a block reads, and those that it writes, sorted.
-
-    `places` are those of the first read of each piece, as numbers of memory instructions of a warp.
-    """
-
-    reads: NDArray[np.int64]
-    writes: NDArray[np.int64]
-    places: NDArray[np.int64]
-
-
-class _Footprints:
-    """The footprints of blocks in pieces of `unit` bytes; each block is made once."""
-
-    def __init__(self, trace: Trace, unit: int) -> None:
-        self.trace, self.unit = trace, unit
-        self.known: dict[int, Footprint] = {}
-
-    def of(self, block: int) -> Footprint:
-        if block not in self.known:
-            reads, places, writes, seen = [_NOTHING], [_NOTHING], [_NOTHING], dict[int, int]()
-            for first, columns in split_block(self.trace, block):
-                loads, stores, rows = _pieces(columns, self.unit)
-                place, warps = _places(columns, first, seen)
-                reads.append(loads)
-                places.append(place[rows])
-                writes.append(stores)
-                seen = warps
-            read, at = np.concatenate(reads), np.concatenate(places)
-            order = np.lexsort((at, read))
-            distinct, firsts = np.unique(read[order], return_index=True)
-            self.known[block] = Footprint(distinct, np.unique(np.concatenate(writes)), at[order][firsts])
-        return self.known[block]
-
-    def held(self, pieces: NDArray[np.int64], block: int) -> int:
-        """Return how many of some pieces a block reads; 0 if there is no such block."""
-        if block < 0 or not len(pieces):
-            return 0
-        return len(np.intersect1d(pieces, self.of(block).reads, assume_unique=True))
-
-
-def _pieces(columns: Columns, unit: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the pieces that loads access, lane by lane, those that stores do, and the instructions of the loads."""
-    lanes = np.diff(columns.address_start)
-    behind = np.isin(columns.space, (int(Space.GLOBAL), int(Space.TEXTURE)))
-    pieces = columns.addresses // unit
-    loads = np.repeat(behind & (columns.op != int(Op.STORE)), lanes)
-    stores = np.repeat(behind & (columns.op != int(Op.LOAD)), lanes)
-    return pieces[loads], np.unique(pieces[stores]), np.repeat(np.arange(len(lanes)), lanes)[loads]
-
-
-def _places(columns: Columns, first: int, seen: Mapping[int, int]) -> tuple[NDArray[np.int64], dict[int, int]]:
-    """Return the place of each instruction in the program of its warp, and how many of each warp there were so far.
-
-    `first` is the number of the first warp, and `seen` are the instructions of warps in pieces of the block before.
-    """
-    lengths = np.diff(columns.warp_start)
-    begins = np.array([seen.get(first + warp, 0) for warp in range(len(lengths))], np.int64)
-    places = np.arange(len(columns)) - np.repeat(columns.warp_start[:-1] - columns.warp_start[0] - begins, lengths)
-    return places, dict(seen) | {first + warp: int(n) for warp, n in enumerate(begins + lengths)}
-
-
 def _place(grid: Sequence[int], share: float) -> int:
     x, y, z = (min(n - 1, int(share * n)) for n in grid)
     return x + grid[0] * (y + grid[1] * z)
@@ -150,7 +85,7 @@ class _Shared(NamedTuple):
     sharers: float
 
 
-def _shared(footprints: _Footprints, block: int, concurrent: int) -> list[_Shared]:
+def _shared(footprints: Footprints, block: int, concurrent: int) -> list[_Shared]:
     """Return what a block shares with the blocks before it in each dimension of the grid, each piece once."""
     x, y, z = footprints.trace.launch.grid
     own, found = footprints.of(block), []
@@ -171,7 +106,7 @@ def _shared(footprints: _Footprints, block: int, concurrent: int) -> list[_Share
     return found
 
 
-def _fresh_bytes(footprints: _Footprints, block: int, shared: Sequence[_Shared], concurrent: int, room: float) -> float:
+def _fresh_bytes(footprints: Footprints, block: int, shared: Sequence[_Shared], concurrent: int, room: float) -> float:
     """Return the bytes that a block reads and that no earlier block has left in the L2, as an expected value."""
     unit, own = footprints.unit, footprints.of(block)
     fresh = float(len(own.reads))
@@ -183,7 +118,7 @@ def _fresh_bytes(footprints: _Footprints, block: int, shared: Sequence[_Shared],
 
 
 def _awaited_bytes(
-    footprints: _Footprints, block: int, shared: Sequence[_Shared], concurrent: int, room: float
+    footprints: Footprints, block: int, shared: Sequence[_Shared], concurrent: int, room: float
 ) -> float:
     """Return the bytes that a block reads and waits for until they come from DRAM.
 
@@ -206,7 +141,7 @@ def _awaited_bytes(
     return max(0.0, awaited) * unit
 
 
-def _least_read(footprints: _Footprints) -> float:
+def _least_read(footprints: Footprints) -> float:
     """Return the bytes of the arrays that the sampled blocks read, as far as all blocks can read them."""
     launch, unit = footprints.trace.launch, footprints.unit
     total = 0.0

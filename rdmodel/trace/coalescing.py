@@ -170,7 +170,19 @@ def open_block(
     bypass: NDArray[np.uint8] | None = None,
 ) -> list[WarpStream]:
     """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two."""
-    source, first = locate_block(trace, block)
+    return open_warps(trace, *locate_block(trace, block), line, rule, request_bytes, bypass)
+
+
+def open_warps(
+    trace: Trace,
+    source: Columns | Program,
+    first: int,
+    line: int,
+    rule: StoreRule,
+    request_bytes: int = WHOLE_WARP,
+    bypass: NDArray[np.uint8] | None = None,
+) -> list[WarpStream]:
+    """Return a stream for every warp of a block that `locate_block` has found."""
     warps = trace.launch.block_warps
     if isinstance(source, Columns):
         return [
