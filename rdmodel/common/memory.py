@@ -202,6 +202,9 @@ def room_bytes() -> int | None:
     return max(0, min(rooms)) if rooms else None
 
 
+SMALL_NEED = 1 << 24
+"""Bytes up to which `require_room` does not look for room: finding it takes as long as a fifth of a short run."""
+
 _share: ContextVar[int | None] = ContextVar("share", default=None)
 
 
@@ -220,7 +223,8 @@ def require_room(need: int, subject: str, advice: str, error: type[RdmodelError]
 
     `subject` names the field and its value, `advice` the next action besides more memory.
     """
-    rooms = [room for room in (room_bytes(), _share.get()) if room is not None]
+    found = None if need <= SMALL_NEED else room_bytes()
+    rooms = [room for room in (found, _share.get()) if room is not None]
     if (room := min(rooms, default=need)) < need:
         raise error(
             f"{subject}: needs about {memory_text(need)}, more than the {memory_text(room)} that are left; "
