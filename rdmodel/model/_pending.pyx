@@ -23,24 +23,22 @@ cdef struct Queue:
     int64_t first, end, capacity
 
 
-cdef struct Front:
-    # The earliest request of an SM that is not served.
-    int64_t time, sm
-
-
 cdef class PendingRequests:
     """The `count` requests that have left the SMs 0 to `sms` - 1 and are not served yet."""
 
     cdef Queue* queue                 # of each SM
-    cdef Front* heap                  # of the SMs with a request to serve, the earliest first
-    cdef int64_t sms
+    # The SMs with a request to serve, the earliest first: time of the request, and number of the SM in `sm_bits` bits.
+    # Behind the last one there is a key above all others.
+    cdef int64_t* heap
+    cdef int64_t sms, sm_bits
     cdef readonly int64_t count
 
     def __init__(self, int64_t sms):
         assert self.queue == NULL and sms > 0
         self.sms = sms
         self.queue = <Queue*> calloc(<size_t> sms, sizeof(Queue))
-        self.heap = <Front*> calloc(<size_t> sms, sizeof(Front))
+        self.heap = <int64_t*> calloc(<size_t> (sms + 1), sizeof(int64_t))
+        self.sm_bits = (sms - 1).bit_length()
         if self.queue == NULL or self.heap == NULL:
             raise MemoryError
 
@@ -91,17 +89,19 @@ cdef class PendingRequests:
         self, SharedCache plain, SectoredCache sectored, int64_t partitions, int64_t until
     ) noexcept nogil:
         cdef int64_t size = 0, sm
+        cdef int64_t* heap = self.heap
         cdef Queue* q
         cdef const Pending* p
         for sm in range(self.sms):
             q = &self.queue[sm]
             if q.first < q.end and q.item[q.first].time < until:
-                self.heap[size] = Front(q.item[q.first].time, sm)
+                heap[size] = q.item[q.first].time << self.sm_bits | sm
                 size += 1
+        heap[size] = INT64_MAX
         for sm in range(size // 2 - 1, -1, -1):
-            sink(self.heap, sm, size)
+            sink(heap, sm, size)
         while size > 0:
-            sm = self.heap[0].sm
+            sm = heap[0] & (<int64_t> 1 << self.sm_bits) - 1
             q = &self.queue[sm]
             p = &q.item[q.first]
             q.first += 1
@@ -116,25 +116,20 @@ cdef class PendingRequests:
                 sectored._begin(<uint8_t> p.writes)
                 sectored._read(p.line, p.sectors, sm % partitions)
             if q.first < q.end and q.item[q.first].time < until:
-                self.heap[0].time = q.item[q.first].time
+                heap[0] = q.item[q.first].time << self.sm_bits | sm
             else:
                 size -= 1
-                self.heap[0] = self.heap[size]
-            sink(self.heap, 0, size)
+                heap[0] = heap[size]
+                heap[size] = INT64_MAX
+            sink(heap, 0, size)
 
 
-cdef inline bint is_before(const Front* a, const Front* b) noexcept nogil:
-    return a.time < b.time or a.time == b.time and a.sm < b.sm
-
-
-cdef inline void sink(Front* heap, int64_t at, int64_t size) noexcept nogil:
-    # Move a front down in the heap until it is before both fronts below it.
-    cdef Front moved = heap[at]
-    cdef int64_t child = 2 * at + 1
+cdef inline void sink(int64_t* heap, int64_t at, int64_t size) noexcept nogil:
+    # Move a key down in the heap until it is before both keys below it.
+    cdef int64_t moved = heap[at], child = 2 * at + 1
     while child < size:
-        if child + 1 < size and is_before(&heap[child + 1], &heap[child]):
-            child += 1
-        if not is_before(&heap[child], &moved):
+        child += heap[child + 1] < heap[child]
+        if heap[child] > moved:
             break
         heap[at] = heap[child]
         at = child

@@ -23,7 +23,7 @@ MAX_LOGGED_REQUESTS = 4096
 LOGGED_REQUESTS_TO_TAKE = MAX_LOGGED_REQUESTS // 2
 """Requests in the log of an SM from which on they are taken over whenever it stops."""
 
-MIN_PENDING_TO_MERGE = 1 << 18
+MIN_PENDING_TO_MERGE = 1 << 15
 """Pending requests at which they are merged and served; merging fewer at a time costs more per request."""
 
 MAX_L2_LINES = 1 << 32
