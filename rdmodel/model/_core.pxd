@@ -108,6 +108,7 @@ cdef struct Request:
     uint32_t sectors
     uint32_t full         # of a write: those of which it changes every byte
     bint write
+    int32_t part          # of the run that it belongs to, if parts are counted apart
 
 
 cdef inline void raise_line(Recency* r, int64_t size, Line* line, Link* link, int32_t flag, int64_t id) noexcept nogil:
@@ -214,9 +215,10 @@ cdef class Core:
     cdef public int64_t bypassed_requests, bypassed_transactions, bypassed_sectors
     # Seconds that reading chunks took.
     cdef public double fed_seconds
-    # Counters by origin, if `tallies`.
-    cdef bint tallies
+    # Counters by origin, if `tallies`. If parts of the run are counted apart, these are the origins.
+    cdef bint tallies, parts
     cdef Origins origins
+    cdef int32_t part                 # of the latest transaction, if parts are counted apart
 
     cpdef int run(self) except -1
     cdef int _feed(self, int64_t warp, StreamBuffers stream, ChunkBuffers chunk) except -1
@@ -367,8 +369,13 @@ cdef class Core:
     cdef inline void _count_for(self, const Warp* w, int64_t id) noexcept nogil:
         # Count what follows for the current instruction of a warp and the place of a line.
         cdef int64_t group
+        cdef int32_t part = self.part
         if not self.tallies or self.origins.lost:
             return
+        if self.parts:
+            self.part = w.codes[w.at]
+            if self.part == part and self.origins.group >= 0:
+                return
         group = origins_group(&self.origins, w.codes[w.at], self.origins.place[id])
         if group == self.origins.group:
             return
@@ -386,17 +393,25 @@ cdef class Core:
                 self.log_lost = True
                 return
             self.log_capacity = 2 * self.log_capacity + 64
-        self.log[self.logged] = Request(self.now, self.number[id], sectors, full, write)
+        self.log[self.logged] = Request(self.now, self.number[id], sectors, full, write, self.part)
         self.logged += 1
 
-    cdef inline void _log_stores(self, const Warp* w, int64_t first, int64_t end) noexcept nogil:
-        # Log the lines of stores, from index `first` to `end` of a warp's lines.
-        cdef int64_t i
+    cdef inline void _log_stores(self, const Warp* w, int64_t row, int64_t first, int64_t end) noexcept nogil:
+        # Log the lines of stores, from index `first` to `end` of a warp's lines; `row` is the first of its stores.
+        cdef int64_t i, left = 0
+        cdef int32_t part = self.part
         for i in range(first, end):
+            if self.parts:
+                while left == 0:
+                    left = w.program[row].count
+                    self.part = w.codes[row]
+                    row += 1
+                left -= 1
             if w.masks == NULL:
                 self._log(w.ids[i], 1, 0, True)
             else:
                 self._log(w.ids[i], <uint32_t> w.masks[i], <uint32_t> (w.masks[i] >> 32), True)
+        self.part = part
 
     # ---- loads that do not look into the L1
 

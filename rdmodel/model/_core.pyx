@@ -19,6 +19,8 @@ from rdmodel.model._tally cimport (
     origins_init,
 )
 from rdmodel.model._warp cimport (
+    EARLY,
+    LATE,
     warp_append,
     warp_begin,
     warp_free,
@@ -186,7 +188,9 @@ cdef class Core:
         assert not self.tallies or n <= chunk._pc.shape[0]
         if warp_make_room(w, n, used, self.sectored, self.tallies) < 0:
             raise MemoryError
-        if self.tallies and n > 0 and origins_codes(&self.origins, &chunk._pc[0], n, w.codes + w.n) < 0:
+        if self.parts and n > 0:
+            memcpy(w.codes + w.n, &chunk._pc[0], <size_t> n * sizeof(int32_t))
+        elif self.tallies and n > 0 and origins_codes(&self.origins, &chunk._pc[0], n, w.codes + w.n) < 0:
             raise MemoryError
         if n > 0:
             warp_append(w, &chunk._op[0], &chunk._count[0], &chunk._needs[0], &chunk._gap[0], n)
@@ -274,6 +278,18 @@ cdef class Core:
         self.origins.arrays = n
         self.origins.shift = shift
         self.tallies = True
+
+    def tally_parts(self):
+        """Count the early and the late part of the run apart from now on; call it before the first block.
+
+        The pc of each instruction is the number of its part, 0 or 1.
+        """
+        cdef int32_t[2] part = [EARLY, LATE], code
+        self.tally_by(array("q"), array("q"), 62)
+        if origins_codes(&self.origins, part, 2, code) < 0:
+            raise MemoryError
+        assert code[EARLY] == EARLY and code[LATE] == LATE
+        self.parts = True
 
     def tallied(self):
         """Return the counters by origin so far: pc and place of each, int64, and a row of the fields of `Tally` each, int64."""

@@ -197,7 +197,7 @@ cdef class HardwareCore(Shared):
     cdef void _apply_stores(self, Warp* w) noexcept nogil:
         """Log the stores that a warp has passed since its last instruction, or evict their lines."""
         if self.logs:
-            self._log_stores(w, w.passed_from, w.id_at)
+            self._log_stores(w, w.passed_at, w.passed_from, w.id_at)
         if self.stores == STORES_EVICT:
             self._evict(w)
         w.passed_from = NONE
@@ -336,7 +336,7 @@ cdef class HardwareCore(Shared):
                 self.store_requests += not load
             if not looks_up:
                 if self.logs:
-                    self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
+                    self._log_stores(w, w.at, w.id_at, w.id_at + w.program[w.at].count)
                 w.id_at += w.program[w.at].count
             self._leave_port(w)
         return C_GO
@@ -398,6 +398,7 @@ cdef class HardwareCore(Shared):
                 return True
             if (self.logs or self.stores == STORES_EVICT) and w.passed_from < 0:
                 w.passed_from = w.id_at
+                w.passed_at = w.at
             w.id_at += w.program[w.at].count
             warp_record(w, Arrival(-1, -1))
         w.ending = not w.more

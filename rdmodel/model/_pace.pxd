@@ -57,6 +57,7 @@ cdef inline bint look_ahead(FastCore core, int64_t warp, const bint scheduled) n
             return warp_shows_more(w)
         if (core.logs or scheduled and core.evicts) and w.passed_from < 0:
             w.passed_from = w.id_at
+            w.passed_at = w.at
             core.special |= <uint64_t> 1 << warp
         w.id_at += count
         record(core, w, p, -1)
@@ -96,7 +97,7 @@ cdef inline void apply_stores(FastCore core, const Warp* w, const bint scheduled
     # Log the stores that a warp has passed since its last instruction, or evict their lines.
     cdef int64_t i
     if core.logs:
-        core._log_stores(w, w.passed_from, w.id_at)
+        core._log_stores(w, w.passed_at, w.passed_from, w.id_at)
     if scheduled and core.evicts:
         for i in range(w.passed_from, w.id_at):
             ways_leave(&core.in_sets, core.fast_line, w.ids[i], core.now)

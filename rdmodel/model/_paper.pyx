@@ -235,7 +235,7 @@ cdef class PaperCore(Shared):
     cdef void _pass_stores(self, Warp* w) noexcept nogil:
         """Log the stores before the warp's next load, and pass them."""
         while w.at < w.n and not loads(&w.program[w.at]):
-            self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
+            self._log_stores(w, w.at, w.id_at, w.id_at + w.program[w.at].count)
             w.id_at += w.program[w.at].count
             w.at += 1
 

@@ -51,7 +51,10 @@ cdef class PendingRequests:
         free(self.heap)
 
     def take(self, int64_t sm, Core core not None, int64_t period):
-        """Take over the requests that have left an SM since the last call; they are counted in `period`."""
+        """Take over the requests that have left an SM since the last call.
+
+        They are counted in `period`, and those of the late part of a run in the next one.
+        """
         cdef Queue* q
         cdef int64_t i, capacity
         cdef const Request* request
@@ -65,7 +68,8 @@ cdef class PendingRequests:
         for i in range(core.logged):
             request = &core.log[i]
             q.item[q.end + i] = Pending(
-                request.time, request.line, request.sectors, request.full, <int32_t> (2 * period + request.write)
+                request.time, request.line, request.sectors, request.full,
+                <int32_t> (2 * (period + request.part) + request.write),
             )
         q.end += core.logged
         self.count += core.logged

@@ -61,8 +61,12 @@ cdef inline int issue(FastCore core, const bint sectored, const bint scheduled) 
     cdef uint64_t asked = core.next_asked[warp] if sectored else 0
     cdef bint load = not sectored or asked != 0
     cdef int64_t at, left, latest, ahead
+    cdef bint by_origin = core.tallies and not core.parts
     if id < 0:
         return end_instruction(core, -1, scheduled)
+    if core.parts:
+        # All transactions of an instruction are of one part.
+        core._count_for(w, id)
     at = w.id_at
     left = w.left
     latest = p.latest
@@ -72,7 +76,8 @@ cdef inline int issue(FastCore core, const bint sectored, const bint scheduled) 
     if not load:
         asked = w.masks[at]
     while True:
-        core._count_for(w, id)
+        if by_origin:
+            core._count_for(w, id)
         if not sectored:
             arrival = load_line(core, id, now)
         elif load:

@@ -14,6 +14,8 @@ cdef enum:
     OP_LOAD = 0
     OP_BARRIER = 3
     OP_BYPASS = 4            # a load that does not look into the L1 (rdmodel.trace.coalescing.BYPASS)
+    EARLY = 0                # parts of a run that are counted apart: codes of instructions
+    LATE = 1
     HISTORY = 64             # number of earlier memory instructions that a `needs` mask covers; a power of two
 
 
@@ -42,11 +44,12 @@ cdef struct Warp:
     int64_t* ids             # [used] ids of the lines of all transactions, one after the other
     uint64_t* masks          # [used] sectors that each asks for; in the upper half, those that a store writes in full;
                              # NULL if lines have no sectors
-    int32_t* codes           # [n] numbers of the instructions; NULL unless the core tallies
+    int32_t* codes           # [n] numbers of the instructions, or their parts; NULL unless the core tallies
     # On the way to its next instruction: gaps that are left, needs, and stores that are passed.
     int64_t gap_left
     Arrival key              # when the last of the needs arrives
     int64_t passed_from      # index of the first line of the stores that it has passed, up to `id_at`; -1 = none
+    int64_t passed_at        # index of the first of these stores
     bint more                # the stream may hold further instructions
     bint ending
     int64_t shown            # a load in the buffer, as far as is known; no more than `at`: none is known behind it
@@ -125,21 +128,22 @@ cdef inline bint warp_shows_more(Warp* w) noexcept nogil:
 
 cdef inline void warp_drop_passed(Warp* w) noexcept nogil:
     cdef int64_t first = w.passed_from if w.passed_from >= 0 else w.id_at
-    w.shown -= w.at
-    w.n -= w.at
+    cdef int64_t row = w.passed_at if w.passed_from >= 0 else w.at
+    w.shown -= row
+    w.n -= row
     w.used -= first
-    if w.at > 0 and w.n > 0:
-        memmove(w.program, w.program + w.at, <size_t> w.n * sizeof(Instruction))
+    if row > 0 and w.n > 0:
+        memmove(w.program, w.program + row, <size_t> w.n * sizeof(Instruction))
         if w.codes != NULL:
-            memmove(w.codes, w.codes + w.at, <size_t> w.n * sizeof(int32_t))
+            memmove(w.codes, w.codes + row, <size_t> w.n * sizeof(int32_t))
     if first > 0 and w.used > 0:
         memmove(w.ids, w.ids + first, <size_t> w.used * sizeof(int64_t))
         if w.masks != NULL:
             memmove(w.masks, w.masks + first, <size_t> w.used * sizeof(uint64_t))
-    w.at = 0
+    w.at -= row
     w.id_at -= first
     if w.passed_from >= 0:
-        w.passed_from = 0
+        w.passed_from = w.passed_at = 0
 
 
 cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used, bint masked, bint coded) noexcept nogil:

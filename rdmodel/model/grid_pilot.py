@@ -69,20 +69,27 @@ class Pilot:
 
 
 def run_pilot(
-    trace: Trace, gpu: GPU, options: Options, resident: int, counts: BlockCounts, work: float, seed: int
+    trace: Trace,
+    gpu: GPU,
+    options: Options,
+    resident: int,
+    counts: BlockCounts,
+    work: float,
+    seed: int,
+    least_sms: int = MIN_PILOT_SMS,
 ) -> Pilot:
-    """Run the first blocks of some SMs, each SM for itself and without the L2.
+    """Run the first blocks of some SMs, at least `least_sms`, each SM for itself and without the L2.
 
-    `work` is the number of transactions of the whole sample. Where only beginnings of blocks can be run, whole blocks
-    are taken to vary less in duration: by the root of the share that was run, since deviations at different times are
-    independent.
+    `work` is the number of transactions of the whole sample. The spread of durations needs two SMs. Where only
+    beginnings of blocks can be run, whole blocks are taken to vary less in duration: by the root of the share that was
+    run, since deviations at different times are independent.
     """
     options, sms = replace(options, l2=False), options.sms
     assert sms is not None
     blocks = trace.launch.blocks if options.blocks is None else min(options.blocks, trace.launch.blocks)
     per_sm = [range(first, blocks, sms)[:resident] for first in range(min(PILOT_SMS, sms, blocks))]
     wave = len(per_sm[0]) * max(counts.cost, 1.0)
-    per_sm = per_sm[: max(MIN_PILOT_SMS, int(PILOT_SHARE * work / wave))]
+    per_sm = per_sm[: max(least_sms, int(PILOT_SHARE * work / wave))]
     share = min(1.0, MAX_PILOT_SHARE * work / (len(per_sm) * wave))
     ids = [block for some in per_sm for block in some]
     part = LateBlocks(trace, dict.fromkeys(ids, (0.0, share))) if share < 1 else trace

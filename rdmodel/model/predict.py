@@ -118,24 +118,20 @@ def predict(
         If `trace` is not a trace, or lacks a block that is modelled.
     """
     check_trace(trace)
-    options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+    options = plain_options(options)
     gpu = presets.gpu_or_default(gpu, [options.get("definition")])
-    gpu = fit_to_launch(with_l1_options(gpu, options), trace.launch)
     check_work(work, auto=True)
     samples_grid = False
     if options.get("l2") is True and sample_sms is None and sample_blocks is None and "model_sms" not in options:
         # From a few SMs, the L2's counters of the whole GPU would be wrong by an unknown factor.
         samples_grid = "threads" not in options
         options = {"threads": None, **options, "model_sms": "all"}
-    resolved = make_options(options).resolve(gpu)
-    if resolved.l2:
-        check_known_l2(gpu)
+    gpu, resolved = resolve_machine(trace, gpu, options)
     check_int("seed", seed, 0, most=None)
     check_int("seeds", seeds, 1, MAX_SEEDS)
     if breakdown not in (None, "paper"):
         raise ConfigError(f"breakdown={breakdown!r}: must be None or 'paper'")
     check_jobs(n_jobs)
-    _check_caches(gpu, resolved)
     if sample_sms is not None or sample_blocks is not None:
         from rdmodel.model.sample_sms import check_sampling
 
@@ -170,6 +166,22 @@ def predict(
     if breakdown == "paper":
         result = dataclasses.replace(result, breakdown=_paper_breakdown(result, rows))
     return result
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with numbers of NumPy as numbers of Python."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+
+
+def resolve_machine(trace: Trace, gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, Options]:
+    """Return the GPU for a launch, with the options of its L1, and all other options, resolved."""
+    rest = dict(options)
+    gpu = fit_to_launch(with_l1_options(gpu, rest), trace.launch)
+    resolved = make_options(rest).resolve(gpu)
+    if resolved.l2:
+        check_known_l2(gpu)
+    _check_caches(gpu, resolved)
+    return gpu, resolved
 
 
 def _check_caches(gpu: GPU, options: Options) -> None:

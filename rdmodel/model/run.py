@@ -14,9 +14,11 @@ from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypasses_l1
 from rdmodel.model import shared_l2
+from rdmodel.model._core import Core
 from rdmodel.model.averages import combine_counters, sum_histograms
 from rdmodel.model.cores import core_maker
 from rdmodel.model.dealing import cap_blocks
+from rdmodel.model.late_counts import LateCounts
 from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
 from rdmodel.model.origins import begin_tally, collect_tally
@@ -42,6 +44,7 @@ class PartResult:
     seconds: float
     l2: L2Prediction | None = None
     window: WindowResult | None = None
+    late: LateCounts | None = None
     origins: tuple[Origins, ...] = ()
 
 
@@ -100,7 +103,7 @@ class ModelRun:
         l2 = shared_l2.SharedL2(self.gpu, len(sms))
         supplies = [queue if self._dispatched else iter(blocks) for _, blocks in self.dealt]
         shared_l2.run_side_by_side(sms, supplies, cap, l2)
-        return dataclasses.replace(self._part_result(sms, timer, started), l2=l2.prediction())
+        return self._add_l2(self._part_result(sms, timer, started), l2)
 
     def _sm(self, number: int, timer: PartTimer) -> Sm:
         return self._sms([number], timer)[0]
@@ -111,17 +114,25 @@ class ModelRun:
         sms: list[Sm] = []
         for number in numbers:
             core = make()
-            if self.origins:
-                begin_tally(core, self.trace.launch, self.gpu)
+            tallies = self._begin_tally(core)
             machine = self.trace, core, self.gpu, self.options, self.seed
-            sms.append(Sm(*machine, number, timer, origins=self.origins, beside=sms[0] if sms else None))
+            sms.append(Sm(*machine, number, timer, origins=tallies, beside=sms[0] if sms else None))
         return sms
+
+    def _begin_tally(self, core: Core) -> bool:
+        """Let a new core count by origin if that is wanted; return whether it is."""
+        if self.origins:
+            begin_tally(core, self.trace.launch, self.gpu)
+        return self.origins
 
     def _part_result(self, sms: Sequence[Sm], timer: PartTimer, started: float) -> PartResult:
         histograms = [sm.histogram() for sm in sms] if self.track else []
         origins = tuple(collect_tally(sm.core, self.trace, self.gpu) for sm in sms) if self.origins else ()
         counts, seconds = [sm.counts() for sm in sms], model_seconds(timer, started)
         return PartResult(counts, histograms, timer.trace_seconds, seconds, origins=origins)
+
+    def _add_l2(self, result: PartResult, l2: shared_l2.SharedL2) -> PartResult:
+        return dataclasses.replace(result, l2=l2.prediction())
 
     def result(self, parts: Sequence[PartResult]) -> Prediction:
         """Combine the results of all parts."""

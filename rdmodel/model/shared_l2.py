@@ -180,8 +180,9 @@ class SharedL2:
         return {**counts, "misses": counts["reads"] - counts["hits"]}
 
     def prediction(self) -> L2Prediction:
-        """Return the counters of the L2, of all requests in period 0."""
-        counts = self.counts(0) | {"dirty": self._cache.dirty()}
+        """Return the counters of the L2, of all requests; they must be in period 0, and the late part in period 1."""
+        late = self.counts(1)
+        counts = {name: count + late[name] for name, count in self.counts(0).items()} | {"dirty": self._cache.dirty()}
         known = {name: counts[name] for name in L2Prediction.COUNTERS}
         return L2Prediction(sms_modelled=self._sms, line=self._line, sector=self._sector, **known)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -17,7 +17,7 @@ from rdmodel.model.averages import average
 from rdmodel.model.dealing import deal
 from rdmodel.model.monitor import RunMonitor
 from rdmodel.model.options import Options
-from rdmodel.model.run import ModelRun
+from rdmodel.model.run import ModelRun, PartResult
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace
 
@@ -49,23 +49,25 @@ class Study:
         by_case = (results[first : first + self.seeds] for first in range(0, len(results), self.seeds))
         return [average(group) if self.seeds > 1 else group[0] for group in by_case]
 
-    def _runs(self, case: Case, seeds: Sequence[int]) -> list[ModelRun]:
+    def _runs(self, case: Case, seeds: Sequence[int], kind: type[ModelRun] = ModelRun) -> list[ModelRun]:
         """Return the runs of a case, which differ in their seed only."""
         dealt = tuple(enumerate(deal(self.trace.launch, case.options)))
         resident = compute_occupancy(self.trace.launch, case.gpu).blocks
-        return [ModelRun(self.trace, *case, seed, dealt, resident) for seed in seeds]
+        return [kind(self.trace, *case, seed, dealt, resident) for seed in seeds]
 
     def run_all(self, runs: Sequence[ModelRun]) -> list[Prediction]:
-        """Return the result of each run; their parts are divided among the threads."""
+        """Return the result of each run."""
+        return [run.result(parts) for run, parts in zip(runs, self.results(runs), strict=True)]
+
+    def results(self, runs: Sequence[ModelRun]) -> Iterator[list[PartResult]]:
+        """Yield the results of the parts of each run; the parts of all runs are divided among the threads."""
         n_jobs = self.n_jobs if self.trace.any_order else 1
         monitor = RunMonitor(sum(run.blocks for run in runs), self.progress)
         parts = [run.parts() for run in runs]
         work = [partial(part, monitor.new_timer()) for parts_of_run in parts for part in parts_of_run]
         monitor.in_threads = n_jobs != 1 and len(work) > 1
-        predictions: list[Prediction] = []
         with closing(run_in_order(work, n_jobs, monitor.stop, monitor.report_progress)) as results:
             # One run after the other, so that the first error is the one that a single thread would meet.
-            for run, parts_of_run in zip(runs, parts, strict=True):
-                predictions.append(run.result(list(islice(results, len(parts_of_run)))))
+            for parts_of_run in parts:
+                yield list(islice(results, len(parts_of_run)))
         monitor.report_progress()
-        return predictions
