@@ -17,6 +17,9 @@ from rdmodel.model.predict import make_options, with_l1_options
 from rdmodel.trace import Columns, Launch, Program, Trace
 from rdmodel.trace.columns import Op
 
+DRIFT_SHARE = 0.5
+"""Share of the work of an estimate on which the work of its pilot depends, which looks at the warps of one SM."""
+
 Reach = Mapping[str, tuple[float, float]]
 """Numbers by which intervals extend below and above their standard errors, by the name of the count."""
 
@@ -67,7 +70,7 @@ def warps_may_drift(
     gpu = with_l1_options(gpu, rest)
     chosen = replace(make_options({**rest, "sms": sms, "l2": False}).resolve(gpu), threads=None)
     resident = compute_occupancy(trace.launch, gpu).blocks
-    return not run_pilot(trace, gpu, chosen, resident, counts, work, seed).knows_lives
+    return not run_pilot(trace, gpu, chosen, resident, counts, DRIFT_SHARE * work, seed, least_sms=1).knows_lives
 
 
 def reach_of_order(counts: Mapping[str, float], drifts: bool) -> dict[str, tuple[float, float]]:

@@ -17,15 +17,17 @@ from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.estimation.extrapolation import (
     ExcerptRun,
     collect_counts,
+    count_early,
     limits_of_dram_reads,
     make_estimates,
     replace_counts,
     scale_to_grid,
 )
-from rdmodel.estimation.plan import SHORT_RUN_SHARE, EstimationPlan, Window, advance_bytes, plan_estimate
+from rdmodel.estimation.plan import EstimationPlan, Window, advance_bytes, plan_estimate
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.model.count_blocks import BlockCounts, count_blocks
+from rdmodel.model.divided_runs import predict_parts
 from rdmodel.model.predict import make_options, predict, with_l1_options
 from rdmodel.model.work import check_work
 from rdmodel.results.describe import describe_trace
@@ -160,7 +162,7 @@ def estimate_again(
         counted = runs.count_blocks(work, seed) if plan.written_out else None
         first, longest, counts, errors = runs.run_windows(finished, counted)
         result, instructions = replace_counts(first, counts, gpu), counts["instructions"]
-        reach = reach_of_order(counts, runs.may_drift(work, seed)) if not plan.windows[0].short_blocks else None
+        reach = reach_of_order(counts, runs.may_drift(work, seed)) if not plan.windows[0].early_blocks else None
         dram_limits = limits_of_dram_reads(plan, longest, gpu, trace.launch) if l2 else (0.0, inf)
         estimates = make_estimates(result, errors, plan.sampled, reach, dram_limits)
     config = {**first.config, "trace": describe_trace(trace), "work": work, "sampled": plan.sampled}
@@ -185,14 +187,15 @@ class _PlannedRuns:
     ) -> None:
         self._trace, self._gpu, self._plan, self._options, self._progress = trace, gpu, plan, options, progress
         self._advance = advance_bytes(gpu, l2=options["l2"])
+        self._late_share: float | None = None
         self._begun = 0
-        self._total = plan.blocks if plan.whole else sum(window.opened for window in plan.windows)
+        self._total = plan.opened
 
     def run_whole(self) -> tuple[Prediction, ExcerptRun]:
         """Run all blocks."""
         blocks = self._plan.blocks
         if not self._trace.stored:
-            return self._run_excerpt(range(blocks), self._plan.sms)
+            return self._run_excerpt(Excerpt(self._trace, range(blocks), advance=self._advance), self._plan.sms)
         # Columns may be mapped from a file: they are read in place, and their pages released after use.
         columns = self._trace.columns
         rows = int(columns.warp_start[blocks * self._trace.launch.block_warps])
@@ -218,14 +221,8 @@ class _PlannedRuns:
         return first, runs[0][0], *scale_to_grid(self._plan, runs, self._gpu, self._trace.launch, counted)
 
     def _run_all_windows(self) -> WindowRuns:
-        first: Prediction | None = None
-        runs: list[tuple[ExcerptRun, ExcerptRun | None]] = []
-        for window in self._plan.windows:
-            prediction, long = self._run_excerpt(window.ids, window.sms, window.share, window.starts)
-            runs.append((long, self._run_shorter(window, long)))
-            first = first or prediction
-        assert first is not None
-        return first, runs
+        runs = [self._run_window(window) for window in self._plan.windows]
+        return runs[0][0], [(long, early) for _, long, early in runs]
 
     def may_drift(self, work: float | None, seed: int) -> bool:
         """Return whether warps, of a block or of later waves, may drift apart further than excerpts show."""
@@ -237,21 +234,46 @@ class _PlannedRuns:
         options = {name: value for name, value in self._options.items() if name not in NO_MODEL_OPTIONS}
         return warps_may_drift(self._trace, self._gpu, options, plan.sms, counts, work, seed)
 
-    def _run_shorter(self, window: Window, long: ExcerptRun) -> ExcerptRun | None:
-        """Run a window with less work; return None if no less can be run."""
-        if window.short_blocks:
-            return self._run_excerpt(window.ids[: window.short_blocks], window.sms)[1]
-        if window.share == 1:
-            return None
-        short = self._run_excerpt(window.ids, window.sms, SHORT_RUN_SHARE * window.share, window.starts)[1]
-        return short if short.blocks < long.blocks else None
+    def _run_window(self, window: Window) -> tuple[Prediction, ExcerptRun, ExcerptRun | None]:
+        """Run a window; return also its early part as a run, or None if all of it is early."""
+        excerpt = Excerpt(self._trace, window.ids, window.share, window.starts, self._advance, window.early)
+        if window.early is None:
+            return *self._run_excerpt(excerpt, window.sms), None
+        options = {name: value for name, value in self._options.items() if name != "histogram"}
+        machine = self._of_all_sms(window.sms, len(window.ids), options)
+        prediction, late = predict_parts(excerpt, self._gpu, **machine)
+        run = ExcerptRun(collect_counts(prediction, excerpt.instructions), excerpt.shares)
+        if excerpt.early_shares >= excerpt.shares:
+            return prediction, run, None
+        if self._late_share is None:
+            self._late_share = self._time_late_part(prediction)
+        steps = self._late_share * prediction.steps
+        return prediction, run, count_early(run, late, steps, excerpt.early_instructions, excerpt.early_shares)
 
-    def _run_excerpt(self, ids: Any, sms: int, share: float = 1.0, starts: Any = None) -> tuple[Prediction, ExcerptRun]:
-        excerpt = Excerpt(self._trace, ids, share, starts, self._advance)
-        prediction = self._predict(excerpt, sms, len(ids))
+    def _time_late_part(self, prediction: Prediction) -> float:
+        """Return the share of the time of SM 0 that it takes longer than for its early part alone.
+
+        `prediction` is that of the first window. In a run of both parts, warps that end the early part go on while
+        others do not, so that no moment of it is the end of that part. Requests to the L2 take no time in the model.
+        """
+        *alone, early = map(self._steps_of, self._plan.timed)
+        steps = alone[0] if alone else prediction.per_sm[0].steps
+        return max(0.0, 1 - early / steps) if steps else 0.0
+
+    def _steps_of(self, window: Window) -> float:
+        excerpt = Excerpt(self._trace, window.ids, window.share, window.starts, self._advance)
+        options = {**self._options, "l2": False}
+        return predict(excerpt, self._gpu, **self._of_all_sms(window.sms, len(window.ids), options)).steps
+
+    def _run_excerpt(self, excerpt: Excerpt, sms: int) -> tuple[Prediction, ExcerptRun]:
+        prediction = self._predict(excerpt, sms, excerpt.launch.blocks)
         return prediction, ExcerptRun(collect_counts(prediction, excerpt.instructions), excerpt.shares)
 
     def _predict(self, trace: Trace, sms: int, blocks: int) -> Prediction:
+        return predict(trace, self._gpu, **self._of_all_sms(sms, blocks, self._options))
+
+    def _of_all_sms(self, sms: int, blocks: int, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return options for a run of the first blocks of a trace on all of some SMs."""
         before = self._begun
 
         def progress(begun: int, _blocks: int) -> None:
@@ -259,6 +281,5 @@ class _PlannedRuns:
             if self._progress is not None:
                 self._progress(self._begun, self._total)
 
-        return predict(
-            trace, self._gpu, sms=sms, model_sms="all", threads=None, blocks=blocks, progress=progress, **self._options
-        )
+        machine = {"sms": sms, "model_sms": "all", "threads": None, "blocks": blocks}
+        return {**machine, "progress": progress, **options}

@@ -7,80 +7,41 @@ otherwise it might find no new sector, or one too many for its share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
+from rdmodel.estimation.cuts import Cut, Early, Kept, SegmentShape, plan_cut
+from rdmodel.estimation.parts import EARLY, PartDivider, divide_columns, find_beginning, segments_of
 from rdmodel.trace import Columns, Program, Segment, Trace
 from rdmodel.trace.coalescing import SECTOR
 from rdmodel.trace.derived import DerivedTrace
 from rdmodel.trace.moved import MovedProgram
 
-MIN_ITERATIONS = 3
-"""Minimum number of iterations of a cut loop: its first iteration may differ from the others."""
-
 MIN_ROWS = 2
 """Minimum number of instructions of a warp in a cut block without loops."""
-
-MIN_INNER_ITERATIONS = 8
-"""Iterations that an inner loop must keep to be cut as well, where its outer loops have been cut already."""
 
 MAX_MEASURED_PROGRAMS = 16
 """Programs whose segment shapes are cached; blocks that differ in their addresses only share an entry."""
 
-KeptShare = Callable[[int], float]
-"""A function from a block to the share of its iterations that it keeps."""
+Key = tuple[int, ...]
+"""What identifies a program while it is held: programs that only move have the same key."""
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentShape:
-    """Properties that cuts of a segment need: warp instructions per iteration, with memory (`accesses`) and in all.
+class EarlyPart:
+    """The early part of an excerpt: `share` of all iterations of each block or, with `blocks`, so many whole blocks."""
 
-    `period` is the number of iterations in which its addresses advance by a given number of bytes, at most that of all
-    iterations; 1 if one iteration advances further, or none does.
-    """
-
-    accesses: int
-    instructions: int
-    trips: int
-    period: int
-
-    @classmethod
-    def of(cls, segment: Segment, advance: int) -> SegmentShape:
-        """Return the shape of a segment, with the period in which it advances by `advance` bytes."""
-        active = np.count_nonzero(segment.mask, axis=0)
-        steps = np.abs(segment.step[(segment.step != 0) & (np.abs(segment.step) < advance)])
-        period = -(-advance // int(steps.min())) if len(steps) else 1
-        accesses = int(active.sum())
-        return cls(accesses, accesses + int(active @ segment.gap), segment.trips, min(period, segment.trips))
-
-    @property
-    def least(self) -> int:
-        """The fewest iterations that are kept."""
-        return min(self.trips, max(MIN_ITERATIONS, self.period))
-
-    def keep(self, share: float) -> int:
-        """Return the number of iterations to keep for a share of them."""
-        return min(self.trips, max(self.least, self.period * round(share * self.trips / self.period)))
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The first iteration that a cut keeps of each segment, and the number that it keeps (`trips`), both int64.
-
-    `moves` are the bytes by which instructions move with the first iterations, for blocks that share a program; None
-    for others. `share`, `accesses` and `instructions` are those of a `BlockExcerpt`.
-    """
-
-    firsts: NDArray[np.int64]
-    trips: NDArray[np.int64]
-    moves: NDArray[np.int64] | None
     share: float
-    accesses: float
-    instructions: float
+    blocks: int | None = None
+
+    def of(self, block: int) -> float:
+        """Return the share of its iterations that a block of the excerpt has in the early part."""
+        return self.share if self.blocks is None else float(block < self.blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +49,30 @@ class BlockExcerpt:
     """A cut block, and the `share` of its iterations that it keeps.
 
     `accesses` is the number of its warp instructions that access memory, `instructions` that of all its warp
-    instructions, gaps included.
+    instructions, gaps included. `early_share` and `early_instructions` are those of its early part alone.
     """
 
     content: Columns | Program
     share: float
     accesses: float
     instructions: float
+    early_share: float
+    early_instructions: float
+
+
+class _Beginning(NamedTuple):
+    """The program of the early part of a block whose outer loops are shortened, and its share of all iterations."""
+
+    program: Program
+    share: float
+
+
+class _FoundCut(NamedTuple):
+    """A cut, and the bytes by which instructions move with it if blocks share the program; `held` are its programs."""
+
+    cut: Cut
+    moves: NDArray[np.int64] | None
+    held: tuple[object, ...]
 
 
 class Excerpt(DerivedTrace):
@@ -105,6 +83,9 @@ class Excerpt(DerivedTrace):
     `shares` is the sum of the kept shares of all blocks that were read, `instructions` that of their warp
     instructions, gaps included. Cutting a block takes as long as making it, unless `Trace.shortened` returns functions
     that make a block with fewer iterations of its outer loops.
+
+    With an `early` part, blocks are divided (`rdmodel.estimation.parts`). `early_shares` and `early_instructions` are
+    those of the early part.
     """
 
     def __init__(
@@ -114,18 +95,19 @@ class Excerpt(DerivedTrace):
         share: float = 1.0,
         starts: Sequence[float] | None = None,
         advance: int = SECTOR,
+        early: EarlyPart | None = None,
     ) -> None:
         self.launch = replace(trace.launch, grid=(len(ids), 1, 1))
-        self.blocks = range(len(ids))
-        self.shares, self.instructions = 0.0, 0.0
+        self.blocks: Sequence[int] = range(len(ids))
+        self.shares, self.instructions, self.early_shares, self.early_instructions = 0.0, 0.0, 0.0, 0.0
         self.original, self._ids, self._share, self._starts = trace, ids, share, starts
-        self._advance = advance
-        self._shapes: dict[tuple[int, ...], tuple[Program, list[SegmentShape]]] = {}
-        self._cuts: dict[tuple[tuple[int, ...], float, float], Cut] = {}
-        self._make: Callable[[int, float], Columns | Program] = lambda block, _: trace.block(block)
-        self._left: KeptShare | None = None
-        if share < 1 and (shorter := trace.shortened(share)) is not None:
-            self._make, self._left = shorter
+        self._advance, self._early, self._divider = advance, early, PartDivider()
+        self._shapes: dict[Key, tuple[Program, list[SegmentShape]]] = {}
+        self._cuts: dict[tuple[Key, Key, float, float, float | None], _FoundCut] = {}
+        self._shorter = trace.shortened(share) if share < 1 else None
+        self._beginnings = None
+        if self._shorter is not None and early is not None:
+            self._beginnings = trace.shortened(early.share)
 
     def announce(self, blocks: Sequence[int]) -> None:
         """Say that these blocks, ascending, will be read next."""
@@ -134,100 +116,91 @@ class Excerpt(DerivedTrace):
     def cut(self, block: int) -> BlockExcerpt:
         """Return an excerpt of a block; raise `TraceError` if the trace does not hold the block."""
         number, start = self._ids[block], 0.0 if self._starts is None else self._starts[block]
-        kept = 1.0 if self._left is None else self._left(number)
-        content = self._make(number, start)
+        early = None if self._early is None else self._early.of(block)
+        if self._shorter is None:
+            content, made = self.original.block(number), 1.0
+        else:
+            content, made = self._shorter[0](number, start), self._shorter[1](number)
         if isinstance(content, Columns):
-            return _cut_columns(content, self._share, start)
+            return _cut_columns(content, self._share, start, early)
         if isinstance(content, MovedProgram) and not content.is_whole:
             content = list(content)
-        cut = self._cut_of(content, kept, start)
-        return BlockExcerpt(_cut_program(content, cut), cut.share * kept, cut.accesses, cut.instructions)
+        beginning: _Beginning | None = None
+        if self._beginnings is not None:
+            begun = self._beginnings[0](number, start)
+            assert not isinstance(begun, Columns)
+            beginning = _Beginning(begun, self._beginnings[1](number))
+        cut, moves, _ = self._cut_of(content, Kept(self._share, made), start, early, beginning)
+        program = _cut_program(content, cut, moves)
+        if early is not None:
+            trips = cut.early if isinstance(program, MovedProgram) else cut.early[cut.trips > 0]
+            program = self._divider.divide_program(program, trips)
+        return BlockExcerpt(program, cut.share, cut.accesses, cut.instructions, cut.early_share, cut.early_instructions)
 
     def block(self, block: int) -> Columns | Program:
         """Return the instructions that a block keeps, and count them."""
         excerpt = self.cut(block)
         self.shares += excerpt.share
         self.instructions += excerpt.instructions
+        self.early_shares += excerpt.early_share
+        self.early_instructions += excerpt.early_instructions
         return excerpt.content
 
-    def _cut_of(self, program: Program, kept: float, start: float) -> Cut:
-        """Return the cut of a program that has `kept` of its iterations; programs that only move are cut alike."""
-        shared = program.shared if isinstance(program, MovedProgram) else None
-        key = (id(shared),) if shared is not None else tuple(id(segment.mask) for segment in program)
-        cut = self._cuts.get((key, kept, start))
-        if cut is None:
-            segments = program if shared is None else shared.segments
-            shapes = self._measure(key, program, segments)
-            cut = _plan_cut(shapes, *self._choose_share(shapes, kept, start))
-            if shared is not None:
-                cut = replace(cut, moves=shared.moves_to(cut.firsts))
-            self._cuts[key, kept, start] = cut
-        return cut
+    def _cut_of(
+        self,
+        program: Program,
+        whole: Kept,
+        start: float,
+        early: float | None,
+        beginning: _Beginning | None,
+    ) -> _FoundCut:
+        question = _key_of(program), () if beginning is None else _key_of(beginning.program), whole.made, start, early
+        found = self._cuts.get(question)
+        if found is None:
+            begun: float | Early | None = early
+            if early is not None and beginning is not None:
+                begun = self._begin(program, beginning, early)
+            cut = plan_cut(self._measure(program), whole, start, begun)
+            moves = program.shared.moves_to(cut.firsts) if isinstance(program, MovedProgram) else None
+            # The entry holds the programs, so that no others can get the ids of its keys.
+            found = self._cuts[question] = _FoundCut(cut, moves, (program, beginning))
+        return found
 
-    def _measure(self, key: tuple[int, ...], program: Program, segments: Program) -> list[SegmentShape]:
+    def _begin(self, program: Program, beginning: _Beginning, share: float) -> float | Early:
+        """Return the early iterations of a program whose early part is the program `beginning`, or else their share."""
+        found = find_beginning(program, beginning.program)
+        if found is None:
+            return share
+        cut = plan_cut(self._measure(beginning.program), Kept(share, beginning.share), 0.0)
+        trips = [
+            part.trips if part.segment is None else min(part.trips, cut.trips.item(part.segment)) for part in found
+        ]
+        return Early(trips, cut.share)
+
+    def _measure(self, program: Program) -> list[SegmentShape]:
         """Return the shapes of the segments of a program."""
+        key = _key_of(program)
         if key not in self._shapes:
             if len(self._shapes) >= MAX_MEASURED_PROGRAMS:
                 self._shapes.clear()
                 self._cuts.clear()
-            # The entry holds the program, so that nothing else can get the ids of the key.
-            self._shapes[key] = program, [SegmentShape.of(segment, self._advance) for segment in segments]
+            shapes = [SegmentShape.of(segment, self._advance) for segment in segments_of(program)]
+            self._shapes[key] = program, shapes
         return self._shapes[key][1]
 
-    def _choose_share(self, shapes: Sequence[SegmentShape], kept: float, start: float) -> tuple[float, float]:
-        """Return the share of the iterations to keep of a program that has `kept` of them, and the share to skip."""
-        share = min(1.0, self._share / kept)
-        if kept >= 1:
-            return share, start
-        # Outer loops were cut already: inner loops stay whole, unless most of the work is in long ones.
-        work = [shape.accesses * shape.trips for shape in shapes]
-        long = sum(n for n, shape in zip(work, shapes, strict=True) if shape.trips * share >= MIN_INNER_ITERATIONS)
-        return share if 2 * long >= sum(work) else 1.0, 0.0
 
-
-def _plan_cut(shapes: Sequence[SegmentShape], share: float, start: float) -> Cut:
-    firsts, kept = [0] * len(shapes), [shape.trips for shape in shapes]
-    if share < 1:
-        firsts, kept = _choose_iterations(shapes, share, start)
-    accesses = sum(shape.accesses * k for shape, k in zip(shapes, kept, strict=True))
-    instructions = sum(shape.instructions * k for shape, k in zip(shapes, kept, strict=True))
-    share = _kept_share(shapes, kept)
-    return Cut(np.array(firsts, np.int64), np.array(kept, np.int64), None, share, accesses, instructions)
-
-
-def _cut_program(program: Program, cut: Cut) -> Program:
+def _key_of(program: Program) -> Key:
     if isinstance(program, MovedProgram):
-        assert cut.moves is not None
-        return program.cut(cut.trips, cut.moves)
+        return (id(program.shared),)
+    return tuple(id(segment.mask) for segment in program)
+
+
+def _cut_program(program: Program, cut: Cut, moves: NDArray[np.int64] | None) -> Program:
+    if isinstance(program, MovedProgram):
+        assert moves is not None
+        return program.cut(cut.trips, moves)
     firsts, trips = cut.firsts.tolist(), cut.trips.tolist()
     return [_cut_segment(s, f, k) for s, f, k in zip(program, firsts, trips, strict=True) if k]
-
-
-def _choose_iterations(shapes: Sequence[SegmentShape], share: float, start: float) -> tuple[list[int], list[int]]:
-    """Return for each segment the first iteration to keep, and the number of iterations to keep."""
-    whole = sum(shape.accesses * shape.trips for shape in shapes)
-    loops = sum(shape.accesses * shape.trips for shape in shapes if shape.trips > MIN_ITERATIONS)
-    if 2 * loops >= whole:
-        kept = [shape.keep(share) for shape in shapes]
-        firsts = [min(int(start * shape.trips), shape.trips - k) for shape, k in zip(shapes, kept, strict=True)]
-        return firsts, kept
-    # Most of the block is written out without loops: keep consecutive segments.
-    kept = []
-    room, before = share * whole, min(start, 1 - share) * whole
-    for shape in shapes:
-        skip = before >= shape.accesses * shape.trips
-        before -= shape.accesses * shape.trips
-        kept.append(0 if skip or room <= 0 else shape.trips)
-        room -= shape.accesses * kept[-1]
-    return [0] * len(shapes), kept
-
-
-def _kept_share(shapes: Sequence[SegmentShape], kept: Sequence[int]) -> float:
-    """Return the share of iterations kept: of the cut segments, or of all segments where some are left out."""
-    out = 0 in kept
-    cut = [(shape, k) for shape, k in zip(shapes, kept, strict=True) if out or k < shape.trips]
-    whole = sum(shape.accesses * shape.trips for shape, _ in cut)
-    return sum(shape.accesses * k for shape, k in cut) / whole if whole else 1.0
 
 
 def _cut_segment(segment: Segment, first: int, trips: int) -> Segment:
@@ -237,17 +210,30 @@ def _cut_segment(segment: Segment, first: int, trips: int) -> Segment:
     return replace(segment, trips=trips, base=base)
 
 
-def _cut_columns(columns: Columns, share: float, start: float) -> BlockExcerpt:
-    """Cut a block in columns: keep consecutive instructions of each warp."""
+def _cut_columns(columns: Columns, share: float, start: float, early: float | None) -> BlockExcerpt:
+    """Cut a block in columns: keep consecutive instructions of each warp. With a share that is `early`, divide it."""
     begins, lengths = columns.warp_start[:-1], np.diff(columns.warp_start)
     whole = int(lengths.sum())
     if share < 1:
-        counts = np.maximum(np.minimum(lengths, MIN_ROWS), np.ceil(share * lengths).astype(np.int64))
+        counts = _rows_of_share(lengths, share)
         firsts = begins + np.minimum((start * lengths).astype(np.int64), lengths - counts)
         columns = _select_rows(columns, firsts, counts)
-    accesses = len(columns)
-    gaps = int(columns.gap.sum(dtype=np.int64))
-    return BlockExcerpt(columns, accesses / whole if whole else 1.0, accesses, accesses + gaps)
+    accesses = begun = len(columns)
+    gaps = early_gaps = int(columns.gap.sum(dtype=np.int64))
+    if early is not None:
+        columns = divide_columns(columns, np.minimum(np.diff(columns.warp_start), _rows_of_share(lengths, early)))
+        begun = int(np.count_nonzero(columns.pc == EARLY))
+        early_gaps = int(columns.gap[columns.pc == EARLY].sum(dtype=np.int64))
+    kept, early_share = accesses / whole if whole else 1.0, begun / whole if whole else float(early != 0)
+    return BlockExcerpt(columns, kept, accesses, accesses + gaps, early_share, begun + early_gaps)
+
+
+def _rows_of_share(lengths: NDArray[np.int64], share: float) -> NDArray[np.int64]:
+    """Return the numbers of instructions that warps of these lengths keep."""
+    if share <= 0:
+        return np.zeros_like(lengths)
+    kept: NDArray[np.int64] = np.maximum(np.minimum(lengths, MIN_ROWS), np.ceil(share * lengths).astype(np.int64))
+    return kept
 
 
 def _select_rows(columns: Columns, firsts: NDArray[np.int64], counts: NDArray[np.int64]) -> Columns:

@@ -14,6 +14,7 @@ from rdmodel.estimation.counted_work import fit_to_blocks
 from rdmodel.estimation.plan import EstimationPlan, Window
 from rdmodel.gpu.config import GPU
 from rdmodel.model.count_blocks import BlockCounts
+from rdmodel.model.late_counts import LateCounts
 from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from rdmodel.results.prediction import L2Prediction, Prediction
 from rdmodel.trace import Launch
@@ -83,6 +84,23 @@ def collect_counts(prediction: Prediction, instructions: float) -> CountsByName:
         counts |= {f"l2_{name}": getattr(prediction.l2, name) for name in L2_COUNTS}
         counts["l2_dirtied"] = prediction.l2.write_backs + prediction.l2.dirty
     return counts
+
+
+def count_early(run: ExcerptRun, late: LateCounts, steps: float, instructions: float, blocks: float) -> ExcerptRun:
+    """Return the counts of the early part of a run, which has so many `instructions` and amounts to `blocks` blocks.
+
+    `steps` are those that the late part takes. Stalls are not counted by part: they are divided as transactions are.
+    """
+    tallied = late.tallied
+    counts: CountsByName = {name: tallied[name] for name in (*SmCounts.COUNTERS, *MissCounts.CAUSES) if name in tallied}
+    counts |= {f"stores_{name}": tallied[f"store_{name}"] for name in StoreCounts.COUNTS}
+    counts |= {f"l2_{name}": count for name, count in late.l2.items()}
+    counts["sectors"] = sum(counts[name] for name in ("hits", "latency_misses", *MissCounts.CAUSES))
+    counts["steps"] = steps
+    counts["instructions"] = run.counts["instructions"] - instructions
+    of_stalls = counts["transactions"] / max(run.counts["transactions"], 1.0)
+    early = {name: max(0.0, count - counts.get(name, of_stalls * count)) for name, count in run.counts.items()}
+    return ExcerptRun(early, blocks)
 
 
 def extrapolate_counts(long: ExcerptRun, short: ExcerptRun | None, blocks: float) -> tuple[CountsByName, CountsByName]:
@@ -167,9 +185,9 @@ def _loaded_sectors(plan: EstimationPlan, gpu: GPU) -> float | None:
 def _scale_window(
     plan: EstimationPlan, window: Window, tags: int, long: ExcerptRun, short: ExcerptRun | None
 ) -> tuple[CountsByName, CountsByName]:
-    blocks = plan.blocks * window.sms / plan.sms if window.short_blocks else len(window.ids)
+    blocks = plan.blocks * window.sms / plan.sms if window.early_blocks else len(window.ids)
     counts, errors = extrapolate_counts(long, short, blocks)
-    time_factor = 1.0 if window.short_blocks else _time_factor(plan, window, tags, counts)
+    time_factor = 1.0 if window.early_blocks else _time_factor(plan, window, tags, counts)
     for name in counts:
         factor = time_factor if name == "steps" else plan.blocks / blocks
         counts[name] *= factor
@@ -207,7 +225,7 @@ def _limit_l2_misses(plan: EstimationPlan, counts: CountsByName, gpu: GPU, launc
     most = arrays if loaded is None else loaded
     if not arrays or (filled <= arrays and reads <= most):
         return 0.0
-    if arrays > room and (plan.windows[0].short_blocks or filled / plan.waves > room):
+    if arrays > room and (plan.windows[0].early_blocks or filled / plan.waves > room):
         return max(0.0, filled - arrays) if arrays < 2 * room else 0.0
     if reads > most:
         counts["l2_misses"] *= most / reads

@@ -7,7 +7,7 @@ from statistics import fmean, pstdev
 
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.estimation.bounds import loaded_bytes
-from rdmodel.estimation.excerpt import Excerpt
+from rdmodel.estimation.excerpt import EarlyPart, Excerpt
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.options import STORES_IN_PLACE
@@ -23,7 +23,7 @@ PROBED_BLOCKS = 3
 PROBE_SHARE = 1 / 32
 """Share of a block's iterations that is measured first: enough where the grid has far more work than is allowed."""
 
-MAX_WINDOW_SHARE = 0.5
+MAX_WINDOW_SHARE = 1 / 3
 """Share of the whole work from which on windows of all SMs are not worth their error: everything is run instead."""
 
 PROBED_ROWS, PROBED_LINES = 2048, 16384
@@ -55,8 +55,11 @@ MAX_WORK_RATIO_OF_WHOLE_BLOCKS = 6.0
 MAX_WINDOWS = 3
 """Places of the grid at which single SMs are run."""
 
-SHORT_RUN_SHARE = 0.5
-"""Work of the shorter of two runs of a window, as a share of the longer one."""
+EARLY_SHARE = 0.5
+"""Share of the iterations of a window that are its early part, which is counted apart."""
+
+EXCERPT_SHARE = 2 / 3
+"""Share of the work that windows get; the rest pays for the probe and the pilot."""
 
 SHORT_BLOCK_SHARE = 0.5
 """A block is short if the fewest iterations from which estimates are made are at least this share of its loops."""
@@ -93,21 +96,31 @@ GOLDEN_SECTION = 0.6180339887498949
 class Window:
     """Blocks that run together on `sms` SMs, by their `ids` in the order in which they are dealt.
 
-    Each block keeps `share` of its iterations and skips ``starts[i]`` of them before (None: none). The window is run a
-    second time, shorter, to tell how a run begins from how it goes on. The second run has the first `short_blocks`
-    blocks only. If that is 0 and iterations are cut, it has all blocks, with `SHORT_RUN_SHARE` of the iterations.
+    Each block keeps `share` of its iterations and skips ``starts[i]`` of them before (None: none). To tell how a run
+    begins from how it goes on, an early part is counted apart: the first `early_blocks` blocks or, if that is 0 and
+    iterations are cut, `EARLY_SHARE` of the iterations of each block.
     """
 
     ids: Sequence[int]
     sms: int
     share: float = 1.0
     starts: Sequence[float] | None = None
-    short_blocks: int = 0
+    early_blocks: int = 0
 
     @property
-    def opened(self) -> int:
-        """Number of blocks opened, in both runs."""
-        return len(self.ids) + (self.short_blocks or (len(self.ids) if self.share < 1 else 0))
+    def early(self) -> EarlyPart | None:
+        """The part that is counted apart, or None: a run of all blocks as a whole."""
+        if self.early_blocks:
+            return EarlyPart(1.0, self.early_blocks)
+        return EarlyPart(EARLY_SHARE * self.share) if self.share < 1 else None
+
+    @property
+    def on_one_sm(self) -> tuple[Window, Window]:
+        """The blocks that SM 0 gets if all blocks take the same time: all that they have, and the early part alone."""
+        ids, starts = self.ids[:: self.sms], None if self.starts is None else self.starts[:: self.sms]
+        if self.early_blocks:
+            return Window(ids, 1), Window(self.ids[: self.early_blocks : self.sms], 1)
+        return Window(ids, 1, self.share, starts), Window(ids, 1, EARLY_SHARE * self.share, starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +170,23 @@ class EstimationPlan:
     def waves(self) -> float:
         """Number of times that all SMs are filled with blocks."""
         return self.blocks / min(self.blocks, self.sms * self.resident)
+
+    @property
+    def timed(self) -> tuple[Window, ...]:
+        """The runs that show how long the late part of the first window takes: of SM 0 alone, if it ran otherwise.
+
+        The last one is that of the early part alone.
+        """
+        window = self.windows[0]
+        if window.early is None:
+            return ()
+        runs = window.on_one_sm
+        return runs if len(window.ids) > window.sms * self.resident and window.sms > 1 else runs[1:]
+
+    @property
+    def opened(self) -> int:
+        """Number of blocks opened in all runs."""
+        return self.blocks if self.whole else sum(len(window.ids) for window in (*self.windows, *self.timed))
 
     @property
     def deals_all(self) -> bool:
@@ -215,7 +245,7 @@ def _measure_cuts(trace: Trace, places: Sequence[int], advance: int) -> tuple[fl
     excerpt = Excerpt(trace, places, LEAST_SHARE, advance=advance)
     excerpt.announce(range(len(places)))
     least = [excerpt.cut(place) for place in range(len(places))]
-    finest = min(1.0, max(part.share for part in least) / SHORT_RUN_SHARE)
+    finest = min(1.0, max(part.share for part in least) / EARLY_SHARE)
     return finest, any(isinstance(part.content, Columns) for part in least)
 
 
@@ -262,12 +292,12 @@ class _WindowPlanner:
         """Return one window of all SMs from the first block on: some waves if `work` allows it, else part of one."""
         wave = min(self.blocks, self.sms * self.resident)
         wave_work = (self.cost + self.overhead) * wave
-        both = 1 + SHORT_RUN_SHARE
+        work = EXCERPT_SHARE * self.work
         most = MAX_WORK_RATIO if self.finest < 1 else MAX_WORK_RATIO_OF_WHOLE_BLOCKS
-        waves = max(int(self.work / both / wave_work), 2 if 2 * both * wave_work <= most * self.work else 1)
+        waves = max(int(work / wave_work), 2 if 2 * wave_work <= most * work else 1)
         # Waves of long blocks would all begin in step, which matters unless they are most of the grid.
         if 1 < waves < self.blocks / wave and (self.finest >= SHORT_BLOCK_SHARE or 2 * waves * wave >= self.blocks):
-            return (Window(range(wave * waves), self.sms, short_blocks=wave * (waves // 2)),)
+            return (Window(range(wave * waves), self.sms, early_blocks=wave * (waves // 2)),)
         sms = min(self.sms, MAX_SMS_SIDE_BY_SIDE)
         # With fewer iterations no reuse would show, and with fewer SMs another L2: a large GPU takes more than `work`.
         if self.sms <= MAX_SMS_SIDE_BY_SIDE and self.blocks <= MAX_CUT_WAVES * wave:
@@ -278,12 +308,8 @@ class _WindowPlanner:
         return (self._late_wave(0, sms, share),)
 
     def cost_of(self, window: Window) -> float:
-        """Return the work of both runs of a window, in transactions."""
-        per_run = self.overhead + window.share * self.cost, self.overhead + SHORT_RUN_SHARE * window.share * self.cost
-        blocks = len(window.ids)
-        if window.short_blocks or window.share == 1:
-            return (blocks + window.short_blocks) * per_run[0]
-        return blocks * sum(per_run)
+        """Return the work of a window in transactions."""
+        return len(window.ids) * (self.overhead + window.share * self.cost)
 
     def windows_of_single_sms(self) -> tuple[Window, ...]:
         """Return windows of single SMs, at places from the first block to the last."""
@@ -323,7 +349,7 @@ class _WindowPlanner:
         waves = min(self._per_sm // count, max(2, int(self.work / 3 / (count * (self.cost + self.overhead)))))
         last = self.blocks - 1 - (count * waves - 1) * self.sms
         return tuple(
-            Window(range(at * last, self.blocks, self.sms)[: count * waves], 1, short_blocks=count * (waves // 2))
+            Window(range(at * last, self.blocks, self.sms)[: count * waves], 1, early_blocks=count * (waves // 2))
             for at in range(2 if last > 0 else 1)
         )
 
@@ -338,8 +364,8 @@ class _WindowPlanner:
         """Return the share of their iterations that `blocks` blocks can keep; 1 if nothing has to be cut."""
         if blocks * (self.cost + self.overhead) <= self.work:
             return 1.0
-        room = max(self.work / 2, self.work - 2 * self.overhead * blocks)
-        return min(1.0, room / (1 + SHORT_RUN_SHARE) / (blocks * self.cost))
+        work = EXCERPT_SHARE * self.work
+        return min(1.0, max(work / 2, work - self.overhead * blocks) / (blocks * self.cost))
 
     def _late_wave(self, first: int, sms: int, share: float) -> Window:
         """Return a wave of blocks as it looks after earlier waves, if there are any: out of step, and in pairs."""

@@ -66,7 +66,7 @@ def test_the_share_of_cases_in_which_the_best_predicted_tile_is_as_good_as_the_b
     assert QUALITY.near("DRAM bytes", "quick") == 14
     # Wanted are 90 % of the cases; what is missing is in `WHY`.
     assert QUALITY.near("cycles", "exact") == 11
-    assert QUALITY.near("cycles", "quick") == 10
+    assert QUALITY.near("cycles", "quick") == 9
     assert sum(QUALITY.without_dram(case).near for case in QUALITY.cases) == 10
 
 

@@ -14,6 +14,7 @@ import tracegen
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.estimation import estimate as estimation
 from rdmodel.estimation.excerpt import Excerpt
+from rdmodel.model import divided_runs
 from rdmodel.trace import Columns, Launch
 from tests.support.builders import load, make_trace
 from tests.support.examples import examples
@@ -257,27 +258,38 @@ def test_an_estimate_that_would_save_little_runs_everything():
     assert rd.estimate(trace, SECTORED, l2=True, work=1).config["sampled"] == "everything"
 
 
-@WAYS
-def test_more_work_opens_no_fewer_transactions(l2, monkeypatch):
-    run = []
+@pytest.fixture
+def runs(monkeypatch):
+    """Collect the transactions of each run of the model that an estimate makes."""
+    found = []
 
     def counted(*args, **options):
-        result = rd.predict(*args, **options)
-        run[-1] += result.transactions
-        return result
+        found.append(rd.predict(*args, **options).transactions)
+        return rd.predict(*args, **options)
 
-    monkeypatch.setattr("rdmodel.estimation.estimate.predict", counted)
+    def counted_by_part(*args, **options):
+        result, late = divided_runs.predict_parts(*args, **options)
+        found.append(result.transactions)
+        return result, late
+
+    monkeypatch.setattr(estimation, "predict", counted)
+    monkeypatch.setattr(estimation, "predict_parts", counted_by_part)
+    return found
+
+
+@WAYS
+def test_more_work_opens_no_fewer_transactions(l2, runs):
+    run = []
     for work in (20_000, 600_000, None):
-        run.append(0)
         rd.estimate(gemm(NI=256, NJ=256, NK=1024), gpu=FERMI, l2=l2, work=work)
+        run.append(sum(runs))
+        runs.clear()
     assert run == sorted(run)
     assert run[0] < run[-1] / 20
 
 
-def test_an_estimate_takes_the_runs_of_the_last_one_unless_more_work_changes_them(monkeypatch):
-    trace, runs = gemm(NI=512, NJ=512, NK=256), []
-    monkeypatch.setattr(estimation, "predict", lambda *args, **more: runs.append(args) or rd.predict(*args, **more))
-    finished = estimation.FinishedRuns()
+def test_an_estimate_takes_the_runs_of_the_last_one_unless_more_work_changes_them(runs):
+    trace, finished = gemm(NI=512, NJ=512, NK=256), estimation.FinishedRuns()
 
     def again(work: int) -> rd.Prediction:
         return estimation.estimate_again(finished, trace, FERMI, l2=True, work=work, seed=3, progress=None)
