@@ -25,6 +25,9 @@ from tracegen.simt.work import WorkCounter
 MAX_BATCH_THREADS = 1 << 14
 """Maximum number of threads of a batch: larger batches are not faster."""
 
+FIRST_BATCH = 32
+"""Blocks of the first batch of announced ones: short kernels take hardly longer for them than for one block."""
+
 MAX_READY_BATCHES = 8
 """Batches whose blocks are kept until they are requested."""
 
@@ -61,7 +64,7 @@ class BlockRunner:
         self._max_size = self._fitting_size = MAX_BATCH_THREADS // len(self._geometry.lane) if ahead else 1
         self._ready: deque[dict[int, Program]] = deque(maxlen=MAX_READY_BATCHES)
         self._announced: deque[_Announced] = deque(maxlen=MAX_ANNOUNCED)
-        self._measured = False
+        self._measured = self._tried = False
         self._last = self._distance = 0
         self._size = self._failed = 0
         self._shared = SharedPrograms()
@@ -96,7 +99,12 @@ class BlockRunner:
         return counter.work(self._geometry.warps), counter.declared
 
     def _fitting(self) -> int:
-        """Return the size of a batch of announced blocks; the first block tells how many instructions fit in one."""
+        """Return the size of a batch of announced blocks.
+
+        If the first batch has more instructions than fit in one, its first block tells how many blocks do.
+        """
+        if not self._tried:
+            return max(1, min(FIRST_BATCH, self._max_size))
         wanted = 2 * self._size if self._failed or not self._measured else self._max_size
         self._size = max(1, min(wanted, self._max_size, self._fitting_size))
         return self._size if self._failed < MAX_FAILED_BATCHES else 1
@@ -113,6 +121,7 @@ class BlockRunner:
         return blocks
 
     def _run(self, blocks: Sequence[int]) -> dict[int, Program]:
+        self._tried = True
         if len(blocks) > 1:
             whole: Program | None = None
             # An error here is raised again by the block that causes it, when it runs on its own.
@@ -120,15 +129,21 @@ class BlockRunner:
                 whole = self._program(np.array(blocks, dtype=np.int64))
             if whole is not None:
                 self._failed = 0
+                self._measure(whole)
                 programs = self._shared.split(whole, len(blocks), self._geometry.warps)
                 return dict(zip(blocks, programs, strict=True))
-            self._failed += 1
             self._size = 1
         program = self._program(blocks[0])
+        self._measure(program)
+        # The first batch may have been too large, and not diverging.
+        self._failed += 1 < len(blocks) <= self._fitting_size
+        return {blocks[0]: program}
+
+    def _measure(self, program: Program) -> None:
+        """Tell from a program of a block, or of a batch, how many blocks fit in a batch."""
         instructions = self._geometry.warps * sum(len(segment.op) for segment in program)
         self._measured = True
         self._fitting_size = (MAX_BATCH_INSTRUCTIONS - 1) // max(1, instructions)
-        return {blocks[0]: program}
 
     def _program(self, block: Any) -> Program:
         k = Block(self._launch, block, self.sites, self._geometry, unroll=self._unroll)

@@ -14,6 +14,9 @@ MAX_SHARED = 6
 MAX_NEW_PER_BATCH = 2
 """Blocks of a batch that are tried as a shared program."""
 
+TRIED_PLACE = 0.618
+"""Place of the block of a batch that is tried: inside of a row of blocks, if the length of that is a power of two."""
+
 MAX_VAIN_BATCHES = 3
 """Batches of at least `TELLING_BATCH` blocks, none of which shares a program, after which none are looked for."""
 
@@ -48,13 +51,14 @@ class SharedPrograms:
     def _share_new(
         self, whole: Program, left: NDArray[np.int64], warps: int, programs: list[Program | None]
     ) -> NDArray[np.int64]:
-        """Try the block in the middle of those that are `left`; keep its program if another block shares it."""
+        """Try one of the blocks that are `left`; keep its program if another block shares it."""
         if len(left) < 2:
             return left
-        shared = SharedProgram(_take_block(whole, int(left[len(left) // 2]), warps))
+        tried = int(left[int(TRIED_PLACE * len(left))])
+        shared = SharedProgram(_take_block(whole, tried, warps))
         rest = _share(whole, shared, left, programs)
         if len(rest) == len(left) - 1:
-            programs[int(left[len(left) // 2])] = None
+            programs[tried] = None
             return left
         self._kept = [shared, *self._kept[: MAX_SHARED - 1]]
         return rest

@@ -21,7 +21,7 @@ from tracegen.arrays import BASE, allocate
 from tracegen.kernel_library.control import after, branch_on
 from tracegen.kernel_library.registry import declared_spec
 from tracegen.kernel_library.suites import NAIVE
-from tracegen.simt.batching import MAX_BATCH_THREADS, MAX_FAILED_BATCHES
+from tracegen.simt.batching import FIRST_BATCH, MAX_BATCH_THREADS, MAX_FAILED_BATCHES
 from tracegen.simt.kernel_trace import Buffer, KernelTrace, shape
 from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
 from tracegen.simt.symbolic import Value
@@ -277,9 +277,7 @@ def test_blocks_that_differ_in_their_addresses_only_share_a_program():
     trace = kernel_trace(with_loops)
     trace.announce(range(40))
     programs = [trace.block(block) for block in range(40)]
-    assert not isinstance(programs[0], MovedProgram)
-    shared = {id(program.shared) for program in programs[1:]}
-    assert len(shared) == 1
+    assert len({id(program.shared) for program in programs}) == 1
 
 
 @pytest.mark.parametrize(
@@ -317,11 +315,11 @@ def test_blocks_at_the_edges_of_a_grid_have_programs_of_their_own():
 def test_announced_blocks_are_run_in_two_calls():
     calls = []
     trace = kernel_trace(counted(lambda k, A: k.load(A, k.x)), grid=2000, calls=calls)
-    order = sorted({0, 1, 5, *range(100, 300, 7)})
+    order = sorted({0, 1, 5, *range(100, 500, 7)})
     trace.announce(order)
     for block in order:
         trace.block(block)
-    assert [list(np.ravel(call)) for call in calls] == [order[:1], order[1:]]
+    assert [list(np.ravel(call)) for call in calls] == [order[:FIRST_BATCH], order[FIRST_BATCH:]]
 
 
 def test_blocks_that_were_announced_by_readers_side_by_side_are_run_once():
@@ -348,8 +346,8 @@ def test_announced_blocks_are_batched_again_behind_those_that_go_on_differently(
     trace.announce(range(40))
     for block in range(40):
         trace.block(block)
-    # The batches of 39 blocks and of the first 2 diverge.
-    assert [np.size(call) for call in calls] == [1, 39, 1, 2, 1, 2, 35]
+    # The first batch diverges.
+    assert [np.size(call) for call in calls] == [FIRST_BATCH, 1, 2, 37]
 
 
 def test_announced_blocks_that_diverge_are_soon_run_by_themselves():
