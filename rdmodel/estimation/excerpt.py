@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.estimation.cuts import Cut, Early, Kept, SegmentShape, plan_cut
-from rdmodel.estimation.parts import EARLY, PartDivider, divide_columns, find_beginning, segments_of
+from rdmodel.estimation.parts import PartDivider, divide_columns, find_beginning, segments_of
+from rdmodel.model.late_counts import EARLY
 from rdmodel.trace import Columns, Program, Segment, Trace
 from rdmodel.trace.coalescing import SECTOR
 from rdmodel.trace.derived import DerivedTrace

@@ -1,6 +1,6 @@
 """Divide the blocks of an excerpt into an early and a late part, whose transactions a run counts apart.
 
-The pc of an instruction is then the number of its part. A loop that is divided becomes two segments.
+The pc of an instruction then tells its part. A loop that is divided becomes two segments.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.model.late_counts import EARLY, LATE
 from rdmodel.trace import Columns, Program, Segment
 from rdmodel.trace.moved import MovedProgram, SharedProgram
-
-EARLY, LATE = 0, 1
-"""Numbers of the parts."""
 
 MAX_DIVIDED_PROGRAMS = 64
 """Divided programs that are kept for other blocks."""

@@ -1,4 +1,4 @@
-"""Count the early and the late part of a run apart: `predict_parts`, for traces whose pcs are the numbers of parts."""
+"""Count the early and the late part of a run apart: `predict_parts`, for traces whose pcs tell the part."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rdmodel.common.progress import Progress
 from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU
 from rdmodel.model._core import Core
-from rdmodel.model.late_counts import LateCounts
+from rdmodel.model.late_counts import LATE, LateCounts
 from rdmodel.model.monitor import PartTimer
 from rdmodel.model.predict import plain_options, resolve_machine
 from rdmodel.model.run import ModelRun, PartResult
@@ -23,9 +23,6 @@ from rdmodel.results.counts import MissCounts
 from rdmodel.results.origins import TALLIED_COUNTERS
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace
-
-LATE = 1
-"""Pc of the instructions of the late part; those of the early part have 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ def predict_parts(
 ) -> tuple[Prediction, LateCounts]:
     """Return the prediction of one run, without reuse distances, and the counters of its late part alone.
 
-    The pcs of `trace` are the numbers of the parts. Options are those of `predict` for the machine.
+    The pcs of `trace` are `EARLY` and `LATE`. Options are those of `predict` for the machine.
     """
     check_int("seed", seed, 0, most=None)
     check_jobs(n_jobs)

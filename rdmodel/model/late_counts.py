@@ -6,6 +6,9 @@ from dataclasses import field
 
 from rdmodel.common.late_dataclass import dataclass
 
+EARLY, LATE = 0, 1
+"""Pcs of the instructions of both parts."""
+
 
 @dataclass(frozen=True, slots=True)
 class LateCounts:

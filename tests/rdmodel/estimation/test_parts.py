@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import tracegen
 from rdmodel.estimation.excerpt import EarlyPart, Excerpt
-from rdmodel.estimation.parts import EARLY, LATE, Beginning, find_beginning
+from rdmodel.estimation.parts import Beginning, find_beginning
+from rdmodel.model.late_counts import EARLY, LATE
 from rdmodel.trace import Columns, Program, Trace
 from rdmodel.trace.expansion import expand
 from tests.support.builders import load, make_trace

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rdmodel import Trace, predict
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model import cores
-from rdmodel.model.divided_runs import LATE, predict_parts
-from rdmodel.model.late_counts import LateCounts
+from rdmodel.model.divided_runs import predict_parts
+from rdmodel.model.late_counts import LATE, LateCounts
 from rdmodel.model.options import Options
 from rdmodel.results.origins import TALLIED_COUNTERS
 from rdmodel.results.prediction import Prediction
