@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rdmodel.common import memory
-from rdmodel.errors import ConfigError, TraceError
+from rdmodel.errors import ConfigError, TooLargeError, TraceError
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits data")
 GB = 1 << 30
@@ -67,6 +67,13 @@ def test_a_size_beyond_the_room_is_refused_with_its_need_the_room_and_an_advice(
     for error in (ConfigError, TraceError):
         with pytest.raises(error, match=message):
             memory.require_room(3 << 29, "N=5", "use a smaller N", error)
+
+
+def test_small_needs_are_held_against_the_share_of_a_thread_only(monkeypatch):
+    monkeypatch.setattr(memory, "room_bytes", lambda: pytest.fail("it looked for room"))
+    memory.require_room(memory.SMALL_NEED, "N=5", "use a smaller N")
+    with memory.memory_share(1 << 20), pytest.raises(TooLargeError, match="needs about 16M, more than the 1M"):
+        memory.require_room(memory.SMALL_NEED, "N=5", "use a smaller N")
 
 
 @LINUX
