@@ -232,7 +232,7 @@ class _PlannedRuns:
             return has_long_warps(self._trace, probe.rows)
         counts = BlockCounts(plan.blocks, {"rows": probe.rows, "all_transactions": fmean(probe.costs)}, {})
         options = {name: value for name, value in self._options.items() if name not in NO_MODEL_OPTIONS}
-        return warps_may_drift(self._trace, self._gpu, options, plan.sms, counts, work, seed)
+        return warps_may_drift(self._trace, self._gpu, options, plan.sms, counts, work, seed, in_step=probe.in_step)
 
     def _run_window(self, window: Window) -> tuple[Prediction, ExcerptRun, ExcerptRun | None]:
         """Run a window; return also its early part as a run, or None if all of it is early."""
