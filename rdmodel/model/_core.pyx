@@ -291,6 +291,21 @@ cdef class Core:
         assert code[EARLY] == EARLY and code[LATE] == LATE
         self.parts = True
 
+    def part_counts(self, int part):
+        """Return the counters of a part of the run so far, by the names of the fields of `Tally`."""
+        cdef Tally total
+        cdef const int64_t* tally
+        cdef int64_t i, field
+        assert self.parts
+        self._end_group()
+        memset(&total, 0, sizeof(Tally))
+        for i in range(self.origins.groups.capacity):
+            if self.origins.groups.slots[i].rank != 0 and self.origins.groups.slots[i].line & 0xFFFFFFFF == part:
+                tally = <const int64_t*> &self.origins.tally[self.origins.groups.slots[i].rank - 1]
+                for field in range(<int64_t> (sizeof(Tally) // sizeof(int64_t))):
+                    (<int64_t*> &total)[field] += tally[field]
+        return total
+
     def tallied(self):
         """Return the counters by origin so far: pc and place of each, int64, and a row of the fields of `Tally` each, int64."""
         cdef int64_t n = self.origins.groups.count, i

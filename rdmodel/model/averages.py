@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -13,6 +14,13 @@ from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from rdmodel.results.origins import add_origins
 from rdmodel.results.prediction import Prediction, mean_l2
 from rdmodel.reuse.histogram import Histogram
+
+_ALL_COUNTERS = attrgetter(
+    *(f"misses.{cause}" for cause in MissCounts.CAUSES),
+    *(f"stores.{count}" for count in StoreCounts.COUNTS),
+    *SmCounts.COUNTERS,
+)
+"""Returns all counters, in the order of these names."""
 
 
 def average(runs: Sequence[Prediction]) -> Prediction:
@@ -43,13 +51,10 @@ def combine_counters(
     combine: Callable[[Sequence[float]], float], counts: Sequence[Prediction] | Sequence[SmCounts]
 ) -> dict[str, Any]:
     """Apply `combine` to the values of each counter; return the results by the counters' names."""
-
-    def combined(name: str) -> float:
-        return combine([attrgetter(name)(values) for values in counts])
-
-    misses = MissCounts(*(combined(f"misses.{cause}") for cause in MissCounts.CAUSES))
-    stores = StoreCounts(*(combined(f"stores.{count}") for count in StoreCounts.COUNTS))
-    return {"misses": misses, "stores": stores, **{name: combined(name) for name in SmCounts.COUNTERS}}
+    combined = map(combine, zip(*map(_ALL_COUNTERS, counts), strict=True))
+    misses = MissCounts(*islice(combined, len(MissCounts.CAUSES)))
+    stores = StoreCounts(*islice(combined, len(StoreCounts.COUNTS)))
+    return {"misses": misses, "stores": stores, **dict(zip(SmCounts.COUNTERS, combined, strict=True))}
 
 
 def sum_histograms(histograms: Sequence[Histogram]) -> Histogram:

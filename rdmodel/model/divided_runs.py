@@ -69,14 +69,11 @@ class DividedStudy(Study):
 
 
 def _late_counts(sms: Sequence[Sm]) -> LateCounts:
-    tallied = dict.fromkeys(TALLIED_COUNTERS, 0.0)
-    for sm in sms:
-        pcs, _places, counts = sm.core.tallied()
-        for name, count in zip(TALLIED_COUNTERS, counts[pcs == LATE].sum(axis=0).tolist(), strict=True):
-            tallied[name] += count
-        if not sm.core.sectored:
-            # Such a core counts no absent lines: each miss is one.
-            tallied["tag_misses"] = sum(tallied[cause] for cause in MissCounts.CAUSES)
+    counts = [sm.core.part_counts(LATE) for sm in sms]
+    tallied: dict[str, float] = {name: sum(count[name] for count in counts) for name in TALLIED_COUNTERS}
+    if not sms[0].core.sectored:
+        # Such a core counts no absent lines: each miss is one.
+        tallied["tag_misses"] = sum(tallied[cause] for cause in MissCounts.CAUSES)
     return LateCounts(tallied)
 
 
