@@ -15,13 +15,6 @@ from rdmodel.results.origins import add_origins
 from rdmodel.results.prediction import Prediction, mean_l2
 from rdmodel.reuse.histogram import Histogram
 
-_ALL_COUNTERS = attrgetter(
-    *(f"misses.{cause}" for cause in MissCounts.CAUSES),
-    *(f"stores.{count}" for count in StoreCounts.COUNTS),
-    *SmCounts.COUNTERS,
-)
-"""Returns all counters, in the order of these names."""
-
 
 def average(runs: Sequence[Prediction]) -> Prediction:
     """Return the mean of runs over seeds; times are summed, and the histogram is that of all runs together."""
@@ -51,7 +44,9 @@ def combine_counters(
     combine: Callable[[Sequence[float]], float], counts: Sequence[Prediction] | Sequence[SmCounts]
 ) -> dict[str, Any]:
     """Apply `combine` to the values of each counter; return the results by the counters' names."""
-    combined = map(combine, zip(*map(_ALL_COUNTERS, counts), strict=True))
+    causes, of_stores = (f"misses.{cause}" for cause in MissCounts.CAUSES), (f"stores.{n}" for n in StoreCounts.COUNTS)
+    rows = map(attrgetter(*causes, *of_stores, *SmCounts.COUNTERS), counts)
+    combined = map(combine, zip(*rows, strict=True))
     misses = MissCounts(*islice(combined, len(MissCounts.CAUSES)))
     stores = StoreCounts(*islice(combined, len(StoreCounts.COUNTS)))
     return {"misses": misses, "stores": stores, **dict(zip(SmCounts.COUNTERS, combined, strict=True))}
