@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.estimation.cuts import Cut, Early, Kept, SegmentShape, plan_cut
-from rdmodel.estimation.parts import PartDivider, divide_columns, find_beginning, segments_of
+from rdmodel.estimation.parts import PartDivider, divide_columns, find_beginning
 from rdmodel.model.late_counts import EARLY
-from rdmodel.trace import Columns, Program, Segment, Trace
+from rdmodel.trace import Columns, Program, Trace
 from rdmodel.trace.coalescing import SECTOR
 from rdmodel.trace.derived import DerivedTrace
-from rdmodel.trace.moved import MovedProgram
+from rdmodel.trace.moved import MovedProgram, segments_of
 
 MIN_ROWS = 2
 """Minimum number of instructions of a warp in a cut block without loops."""
@@ -30,7 +30,7 @@ MAX_MEASURED_PROGRAMS = 16
 """Programs whose segment shapes are cached; blocks that differ in their addresses only share an entry."""
 
 Key = tuple[int, ...]
-"""What identifies a program while it is held: programs that only move have the same key."""
+"""Identity of a program while it is held: programs that only move have the same key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +201,7 @@ def _cut_program(program: Program, cut: Cut, moves: NDArray[np.int64] | None) ->
         assert moves is not None
         return program.cut(cut.trips, moves)
     firsts, trips = cut.firsts.tolist(), cut.trips.tolist()
-    return [_cut_segment(s, f, k) for s, f, k in zip(program, firsts, trips, strict=True) if k]
-
-
-def _cut_segment(segment: Segment, first: int, trips: int) -> Segment:
-    if trips == segment.trips:
-        return segment
-    base = segment.base + first * segment.step[:, None] if first else segment.base
-    return replace(segment, trips=trips, base=base)
+    return [s.cut(f, k) for s, f, k in zip(program, firsts, trips, strict=True) if k]
 
 
 def _cut_columns(columns: Columns, share: float, start: float, early: float | None) -> BlockExcerpt:

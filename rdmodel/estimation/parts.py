@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rdmodel.model.late_counts import EARLY, LATE
 from rdmodel.trace import Columns, Program, Segment
-from rdmodel.trace.moved import MovedProgram, SharedProgram
+from rdmodel.trace.moved import MovedProgram, SharedProgram, segments_of
 
 MAX_DIVIDED_PROGRAMS = 64
 """Divided programs that are kept for other blocks."""
@@ -45,7 +45,7 @@ class _DividedProgram(NamedTuple):
         for number, segment in enumerate(program.segments):
             rows = np.flatnonzero(program.number == number)
             for piece in _pieces(trips.item(number), early.item(number)):
-                segments.append(_name_part(segment, piece.part, piece.trips))
+                segments.append(_name_part(segment.cut(0, piece.trips), piece.part))
                 instructions.append(rows)
                 moves.append(piece.first * segment.step)
         return cls(program, SharedProgram(segments), np.concatenate(instructions), np.concatenate(moves))
@@ -64,7 +64,7 @@ class PartDivider:
         """
         if not isinstance(program, MovedProgram):
             return [
-                _name_part(_move(segment, piece.first), piece.part, piece.trips)
+                _name_part(segment.cut(piece.first, piece.trips), piece.part)
                 for segment, first in zip(program, early.tolist(), strict=True)
                 for piece in _pieces(segment.trips, first)
             ]
@@ -109,11 +109,6 @@ def find_beginning(program: Program, beginning: Program) -> list[Beginning] | No
     reader = _InstructionReader([(segment.pc.tolist(), segment.trips) for segment in segments_of(beginning)])
     found = [reader.take(segment.pc.tolist(), segment.trips) for segment in segments_of(program)]
     return found if reader.is_at_end else None
-
-
-def segments_of(program: Program) -> Program:
-    """Return the segments of a program, as they are for all blocks that share them."""
-    return program.shared.segments if isinstance(program, MovedProgram) else program
 
 
 class _InstructionReader:
@@ -170,10 +165,5 @@ def _pieces(trips: int, early: int) -> list[_Piece]:
     return [piece for piece in pieces if piece.trips > 0]
 
 
-def _name_part(segment: Segment, part: int, trips: int) -> Segment:
-    return replace(segment, trips=trips, pc=np.full_like(segment.pc, part))
-
-
-def _move(segment: Segment, first: int) -> Segment:
-    """Return a segment that begins with iteration `first`."""
-    return segment.with_lanes(segment.base + first * segment.step[:, None]) if first else segment
+def _name_part(segment: Segment, part: int) -> Segment:
+    return replace(segment, pc=np.full_like(segment.pc, part))

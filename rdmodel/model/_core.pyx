@@ -13,6 +13,7 @@ from libc.string cimport memcpy, memset
 
 from rdmodel._tree cimport LineTable, stack_free, stack_init, table_free, table_init, table_intern_many
 from rdmodel.model._tally cimport (
+    Recent,
     Tally,
     origins_codes,
     origins_free,
@@ -293,18 +294,16 @@ cdef class Core:
 
     def part_counts(self, int part):
         """Return the counters of a part of the run so far, by the names of the fields of `Tally`."""
-        cdef Tally total
-        cdef const int64_t* tally
-        cdef int64_t i, field
-        assert self.parts
+        cdef const Recent* recent
+        cdef Tally counts
+        assert self.parts and 0 <= part <= LATE
         self._end_group()
-        memset(&total, 0, sizeof(Tally))
-        for i in range(self.origins.groups.capacity):
-            if self.origins.groups.slots[i].rank != 0 and self.origins.groups.slots[i].line & 0xFFFFFFFF == part:
-                tally = <const int64_t*> &self.origins.tally[self.origins.groups.slots[i].rank - 1]
-                for field in range(<int64_t> (sizeof(Tally) // sizeof(int64_t))):
-                    (<int64_t*> &total)[field] += tally[field]
-        return total
+        recent = &self.origins.recent[part]
+        memset(&counts, 0, sizeof(Tally))
+        # All lines are in one place, so that a part has one group, or none yet.
+        if recent.place >= 0:
+            counts = self.origins.tally[recent.group]
+        return counts
 
     def tallied(self):
         """Return the counters by origin so far: pc and place of each, int64, and a row of the fields of `Tally` each, int64."""

@@ -64,7 +64,7 @@ class DividedStudy(Study):
     def run_divided(self, case: Case) -> tuple[Prediction, LateCounts]:
         """Return the prediction of the run, and the counters of its late part."""
         [run] = self._runs(case, [self.seed], DividedRun)
-        [parts] = list(self.results([run]))
+        [parts] = self.results([run])
         return run.result(parts), _add_late([part.late for part in parts if part.late is not None])
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import Columns, Op, Program, Space, Trace
 from rdmodel.trace.coalescing import LOCAL, Chunk, StoreRule, WarpStream, open_warps
-from rdmodel.trace.moved import MovedProgram
+from rdmodel.trace.moved import segments_of
 from rdmodel.trace.splitting import split_block
 from rdmodel.trace.trace import locate_block
 
@@ -112,7 +112,7 @@ class _Parts:
         if len(reads) > MANY_PIECES:
             reads, firsts = np.unique(reads, return_index=True)
             places = places[firsts]
-        self._parts.append(Footprint(reads.copy(), np.unique(writes), places))
+        self._parts.append(Footprint(reads, np.unique(writes), places))
         self._pending += len(reads) + len(self._parts[-1].writes)
         if self._pending > MOST_PENDING:
             # A long block accesses the same pieces again and again.
@@ -133,6 +133,5 @@ def _has_textures(source: Columns | Program, first: int, warps: int) -> bool:
     if isinstance(source, Columns):
         spaces = [source.space[source.warp_start.item(first) : source.warp_start.item(first + warps)]]
     else:
-        program = source.shared.segments if isinstance(source, MovedProgram) else source
-        spaces = [segment.space for segment in program]
+        spaces = [segment.space for segment in segments_of(source)]
     return any(bool((space == int(Space.TEXTURE)).any()) for space in spaces)

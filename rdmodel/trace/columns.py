@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import IntEnum
 from typing import Any
 
@@ -273,6 +273,13 @@ class Segment:
     def nbytes(self) -> int:
         """Bytes of memory of the columns."""
         return _bytes_of_fields(self)
+
+    def cut(self, first: int, trips: int) -> Segment:
+        """Return `trips` iterations, from iteration `first` on."""
+        if trips == self.trips:
+            return self
+        base = self.base + first * self.step[:, None] if first else self.base
+        return replace(self, trips=trips, base=base)
 
     def with_lanes(
         self,

@@ -114,6 +114,11 @@ class MovedProgram(Sequence[Segment]):
         return moved if trips == segment.trips else replace(moved, trips=trips)
 
 
+def segments_of(program: Program) -> Program:
+    """Return the segments of a program, without writing out those that blocks share: as they are for all of them."""
+    return program.shared.segments if isinstance(program, MovedProgram) else program
+
+
 def move_program(program: Program, offsets: NDArray[np.int64]) -> MovedProgram:
     """Return a program in which the addresses of instruction `pc` are moved by ``offsets[pc]`` bytes."""
     if not isinstance(program, MovedProgram):

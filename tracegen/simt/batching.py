@@ -64,7 +64,7 @@ class BlockRunner:
         self._max_size = self._fitting_size = MAX_BATCH_THREADS // len(self._geometry.lane) if ahead else 1
         self._ready: deque[dict[int, Program]] = deque(maxlen=MAX_READY_BATCHES)
         self._announced: deque[_Announced] = deque(maxlen=MAX_ANNOUNCED)
-        self._measured = self._tried = False
+        self._measured = False
         self._last = self._distance = 0
         self._size = self._failed = 0
         self._shared = SharedPrograms()
@@ -103,9 +103,9 @@ class BlockRunner:
 
         If the first batch has more instructions than fit in one, its first block tells how many blocks do.
         """
-        if not self._tried:
-            return max(1, min(FIRST_BATCH, self._max_size))
-        wanted = 2 * self._size if self._failed or not self._measured else self._max_size
+        if not self._measured:
+            return min(FIRST_BATCH, self._max_size)
+        wanted = 2 * self._size if self._failed else self._max_size
         self._size = max(1, min(wanted, self._max_size, self._fitting_size))
         return self._size if self._failed < MAX_FAILED_BATCHES else 1
 
@@ -121,7 +121,6 @@ class BlockRunner:
         return blocks
 
     def _run(self, blocks: Sequence[int]) -> dict[int, Program]:
-        self._tried = True
         if len(blocks) > 1:
             whole: Program | None = None
             # An error here is raised again by the block that causes it, when it runs on its own.
