@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,12 @@ from rdmodel.model.cores import obeys_barriers
 from rdmodel.model.count_blocks import BlockCounts
 from rdmodel.model.grid_pilot import MIN_ROWS_OF_LONG_WARPS, STEADY_ROWS, run_pilot
 from rdmodel.model.predict import make_options, with_l1_options
-from rdmodel.trace import Columns, Launch, Program, Segment, Trace
+from rdmodel.trace import Columns, Launch, Program, Trace
 from rdmodel.trace.columns import Op
-from rdmodel.trace.moved import MovedProgram
+from rdmodel.trace.moved import segments_of
 
-CERTAIN_ITERATIONS = 2
-"""Iterations up to which a loop is never cut."""
+LOOKED_AT_SHARE = 0.5
+"""A share of iterations below one: it asks whether a trace has outer loops that can be shortened."""
 
 DRIFT_SHARE = 0.5
 """Share of the work of an estimate on which the work of its pilot depends, which looks at the warps of one SM."""
@@ -62,37 +61,32 @@ def _load_addresses(content: Columns | Program) -> NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def stay_in_step(contents: Iterable[Columns | Program]) -> bool:
+def stay_in_step(trace: Trace, blocks: Iterable[int]) -> bool:
     """Return whether barriers keep the warps of some blocks in step, as far as a pilot could tell.
 
-    Loops may be cut: one without a barrier, that has more than two iterations, may have any number.
+    False if the trace has outer loops that can be shortened: making the whole blocks takes longer than a pilot.
     """
-    return all(_longest_stretch(content) <= STEADY_ROWS for content in contents)
+    if trace.shortened(LOOKED_AT_SHARE) is not None:
+        return False
+    return all(_longest_stretch(trace.block(block)) <= STEADY_ROWS for block in blocks)
 
 
-def _longest_stretch(content: Columns | Program) -> float:
+def _longest_stretch(content: Columns | Program) -> int:
     """Return an upper bound of the instructions that a warp executes from one barrier of its block to the next."""
-    longest = since = 0.0
+    longest = since = 0
     if isinstance(content, Columns):
         for first, last in pairwise(content.warp_start.tolist()):
             barriers = np.flatnonzero(content.op[first:last] == int(Op.BARRIER))
-            longest = max(longest, float(np.diff([-1, *barriers, last - first]).max()))
+            longest = max(longest, int(np.diff([-1, *barriers, last - first]).max()))
         return longest
-    for segment, trips in _iterations(content):
+    for segment in segments_of(content):
         body = len(segment.op)
         if ((segment.op == int(Op.BARRIER)) & (segment.mask != 0).all(axis=0)).any():
-            longest, since = max(longest, since + body), float(body)
+            longest, since = max(longest, since + body), body
         else:
-            since += body * trips if trips <= CERTAIN_ITERATIONS else inf
+            since += body * segment.trips
         longest = max(longest, since)
     return longest
-
-
-def _iterations(program: Program) -> Iterable[tuple[Segment, int]]:
-    """Return the segments of a program with their iterations, and without the addresses of one block."""
-    if isinstance(program, MovedProgram):
-        return zip(program.shared.segments, program.trips.tolist(), strict=True)
-    return ((segment, segment.trips) for segment in program)
 
 
 def has_long_warps(trace: Trace, rows: float) -> bool:
@@ -101,26 +95,15 @@ def has_long_warps(trace: Trace, rows: float) -> bool:
 
 
 def warps_may_drift(
-    trace: Trace,
-    gpu: GPU,
-    options: Mapping[str, Any],
-    sms: int,
-    counts: BlockCounts,
-    work: float,
-    seed: int,
-    *,
-    in_step: bool,
+    trace: Trace, gpu: GPU, options: Mapping[str, Any], sms: int, counts: BlockCounts, work: float, seed: int
 ) -> bool:
-    """Return whether the warps of a long block drift apart, or may do so later than the beginnings of blocks show.
-
-    `in_step`: its barriers keep them in step, if warps wait at barriers.
-    """
+    """Return whether the warps of a long block drift apart, or may do so later than the beginnings of blocks show."""
     if not has_long_warps(trace, counts.rows):
         return False
     rest = dict(options)
     gpu = with_l1_options(gpu, rest)
     chosen = replace(make_options({**rest, "sms": sms, "l2": False}).resolve(gpu), threads=None)
-    if in_step and obeys_barriers(chosen):
+    if obeys_barriers(chosen) and stay_in_step(trace, {0, counts.blocks // 2, counts.blocks - 1}):
         return False
     resident = compute_occupancy(trace.launch, gpu).blocks
     return not run_pilot(trace, gpu, chosen, resident, counts, DRIFT_SHARE * work, seed, least_sms=1).knows_lives

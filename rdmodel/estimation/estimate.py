@@ -47,7 +47,7 @@ UNSUPPORTED_OPTIONS = (
 )
 """Options of `predict` that `estimate` refuses: they choose the part of the grid that is run, or need a whole run."""
 
-NO_MODEL_OPTIONS = ("seed", "histogram", "n_jobs")
+NO_MODEL_OPTIONS = ("seed", "n_jobs")
 """Options of `predict` that do not describe the machine."""
 
 
@@ -152,7 +152,7 @@ def estimate_again(
     blocks = min(limits["blocks"] or trace.launch.blocks, trace.launch.blocks)
     _check_blocks(trace, blocks)
     plan = plan_estimate(trace, gpu, blocks, limits["sms"] or gpu.sms, work, l2=l2)
-    runs = _PlannedRuns(trace, gpu, plan, {**options, "l2": l2, "histogram": False, "seed": seed}, progress)
+    runs = _PlannedRuns(trace, gpu, plan, {**options, "l2": l2, "seed": seed}, progress)
     if plan.whole:
         first, run = runs.run_whole()
         result, instructions = first, run.counts["instructions"]
@@ -232,16 +232,14 @@ class _PlannedRuns:
             return has_long_warps(self._trace, probe.rows)
         counts = BlockCounts(plan.blocks, {"rows": probe.rows, "all_transactions": fmean(probe.costs)}, {})
         options = {name: value for name, value in self._options.items() if name not in NO_MODEL_OPTIONS}
-        return warps_may_drift(self._trace, self._gpu, options, plan.sms, counts, work, seed, in_step=probe.in_step)
+        return warps_may_drift(self._trace, self._gpu, options, plan.sms, counts, work, seed)
 
     def _run_window(self, window: Window) -> tuple[Prediction, ExcerptRun, ExcerptRun | None]:
         """Run a window; return also its early part as a run, or None if all of it is early."""
         excerpt = Excerpt(self._trace, window.ids, window.share, window.starts, self._advance, window.early)
         if window.early is None:
             return *self._run_excerpt(excerpt, window.sms), None
-        options = {name: value for name, value in self._options.items() if name != "histogram"}
-        machine = self._of_all_sms(window.sms, len(window.ids), options)
-        prediction, late = predict_parts(excerpt, self._gpu, **machine)
+        prediction, late = predict_parts(excerpt, self._gpu, **self._of_all_sms(window.sms, len(window.ids)))
         run = ExcerptRun(collect_counts(prediction, excerpt.instructions), excerpt.shares)
         if excerpt.early_shares >= excerpt.shares:
             return prediction, run, None
@@ -262,17 +260,16 @@ class _PlannedRuns:
 
     def _steps_of(self, window: Window) -> float:
         excerpt = Excerpt(self._trace, window.ids, window.share, window.starts, self._advance)
-        options = {**self._options, "l2": False}
-        return predict(excerpt, self._gpu, **self._of_all_sms(window.sms, len(window.ids), options)).steps
+        return self._predict(excerpt, window.sms, len(window.ids), l2=False).steps
 
     def _run_excerpt(self, excerpt: Excerpt, sms: int) -> tuple[Prediction, ExcerptRun]:
         prediction = self._predict(excerpt, sms, excerpt.launch.blocks)
         return prediction, ExcerptRun(collect_counts(prediction, excerpt.instructions), excerpt.shares)
 
-    def _predict(self, trace: Trace, sms: int, blocks: int) -> Prediction:
-        return predict(trace, self._gpu, **self._of_all_sms(sms, blocks, self._options))
+    def _predict(self, trace: Trace, sms: int, blocks: int, **changes: Any) -> Prediction:
+        return predict(trace, self._gpu, histogram=False, **self._of_all_sms(sms, blocks) | changes)
 
-    def _of_all_sms(self, sms: int, blocks: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _of_all_sms(self, sms: int, blocks: int) -> dict[str, Any]:
         """Return options for a run of the first blocks of a trace on all of some SMs."""
         before = self._begun
 
@@ -282,4 +279,4 @@ class _PlannedRuns:
                 self._progress(self._begun, self._total)
 
         machine = {"sms": sms, "model_sms": "all", "threads": None, "blocks": blocks}
-        return {**machine, "progress": progress, **options}
+        return {**machine, "progress": progress, **self._options}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, pstdev
 
 from rdmodel.common.late_dataclass import dataclass
-from rdmodel.estimation.bounds import loaded_bytes, stay_in_step
+from rdmodel.estimation.bounds import loaded_bytes
 from rdmodel.estimation.excerpt import EarlyPart, Excerpt
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
@@ -128,13 +128,12 @@ class Probe:
     """Measurements of some blocks: the `costs` of each in transactions, and its mean number of instructions (`rows`).
 
     Costs include the opening of warps. `loaded` is the number of bytes of all arrays that the blocks load from, or None
-    if they load from elsewhere. `in_step`: barriers keep the warps of each block in step.
+    if they load from elsewhere.
     """
 
     costs: tuple[float, ...]
     rows: float
     loaded: int | None
-    in_step: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +266,7 @@ def _probe(trace: Trace, gpu: GPU, places: Sequence[int], share: float, l2: bool
             rows += chunk.n
         costs.append(lines / max(rows, 1) * part.accesses / part.share + overhead)
     loaded = loaded_bytes(trace.launch, [part.content for part in parts], gpu.l2_fetch_bytes) if l2 else None
-    per_block = fmean(part.accesses / part.share for part in parts)
-    return Probe(tuple(costs), per_block, loaded, stay_in_step(part.content for part in parts))
+    return Probe(tuple(costs), fmean(part.accesses / part.share for part in parts), loaded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +346,9 @@ class _WindowPlanner:
 
     def _windows_of_waves(self, count: int) -> tuple[Window, ...]:
         """Return windows of single SMs that run some waves of whole blocks."""
-        waves = min(self._per_sm // count, max(2, int(self.work / 3 / (count * (self.cost + self.overhead)))))
+        waves = min(
+            self._per_sm // count, max(2, int(EXCERPT_SHARE * self.work / 2 / (count * (self.cost + self.overhead))))
+        )
         last = self.blocks - 1 - (count * waves - 1) * self.sms
         return tuple(
             Window(range(at * last, self.blocks, self.sms)[: count * waves], 1, early_blocks=count * (waves // 2))

@@ -15,6 +15,7 @@ from rdmodel.estimation.bounds import stay_in_step
 from rdmodel.model.grid_pilot import STEADY_ROWS
 from tests.support.builders import Instructions, load, make_trace
 from tests.support.presets import FERMI
+from tests.support.random_traces import ProgramTrace
 
 BARRIER = (3, 0, 0, ())
 
@@ -40,7 +41,7 @@ def tiled(loads: int = 2, barrier: bool = True, inner: int = 1) -> dict:
 
 
 def in_step(kernel: dict) -> bool:
-    return stay_in_step([tracegen.affine_kernel(kernel).block(0)])
+    return stay_in_step(tracegen.affine_kernel(kernel), [0])
 
 
 @pytest.mark.parametrize(
@@ -50,9 +51,9 @@ def in_step(kernel: dict) -> bool:
         (tiled(loads=STEADY_ROWS - 2), True),
         (tiled(loads=STEADY_ROWS - 1), False),
         (tiled(barrier=False), False),
-        (tiled(inner=2), True),
-        (tiled(inner=8), True),
+        (tiled(inner=2), False),
         (tiled(inner=20), False),
+        (tiled(inner=2, barrier=False), False),
     ],
     ids=[
         "short body",
@@ -75,15 +76,23 @@ def test_columns_are_in_step_if_no_stretch_of_a_warp_is_long(before, between, af
 
     warp = [*rows(before), BARRIER, *rows(between), BARRIER, *rows(after)]
     longest = max(before + 1, between + 1, after + 1)
-    assert stay_in_step([make_trace([[warp, warp]], warps=2).block(0)]) == (longest <= STEADY_ROWS)
+    assert stay_in_step(make_trace([[warp, warp]], warps=2), [0]) == (longest <= STEADY_ROWS)
 
 
 def test_a_barrier_that_some_warps_do_not_execute_keeps_none_in_step():
     [*program] = tracegen.affine_kernel(tiled()).block(0)
     masks = [np.where(np.arange(len(s.mask))[:, None] == 0, 0, s.mask) for s in program]
     partly = [dataclasses.replace(s, mask=mask) for s, mask in zip(program, masks, strict=True)]
-    assert stay_in_step([program])
-    assert not stay_in_step([partly])
+    launch = tracegen.affine_kernel(tiled()).launch
+    assert stay_in_step(ProgramTrace(launch, {0: program}), [0])
+    assert not stay_in_step(ProgramTrace(launch, {0: partly}), [0])
+
+
+def test_a_pilot_is_run_for_loops_around_others_without_barriers():
+    kernel = tiled(loads=1, barrier=False, inner=2)
+    with patch.object(bounds, "run_pilot", wraps=bounds.run_pilot) as pilot:
+        rd.estimate(tracegen.affine_kernel(kernel), FERMI, l2=True, work=20_000)
+    assert pilot.called
 
 
 def test_no_pilot_is_run_for_blocks_in_step_and_it_would_find_the_same():
