@@ -23,8 +23,11 @@ MAX_LOGGED_REQUESTS = 4096
 LOGGED_REQUESTS_TO_TAKE = MAX_LOGGED_REQUESTS // 2
 """Requests in the log of an SM from which on they are taken over whenever it stops."""
 
-MIN_PENDING_TO_MERGE = 1 << 15
-"""Pending requests at which they are merged and served; merging fewer at a time costs more per request."""
+MIN_PENDING_TO_MERGE = 1 << 13
+"""Pending requests at which they are merged and served, where SMs are few: the processor's caches hold them."""
+
+PENDING_PER_SM_TO_MERGE = 1 << 8
+"""The same per SM, where SMs are many: merging fewer at a time costs more per request."""
 
 MAX_L2_LINES = 1 << 32
 """Lines of the largest L2, half a terabyte with 128-byte lines."""
@@ -134,7 +137,8 @@ class SharedL2:
             )
         self._sms = sms
         self._requests = PendingRequests(sms)
-        self._merge_at = MIN_PENDING_TO_MERGE
+        self._least_to_merge = max(MIN_PENDING_TO_MERGE, PENDING_PER_SM_TO_MERGE * sms)
+        self._merge_at = self._least_to_merge
 
     def take_log(self, sm: int, core: Core) -> None:
         """Take over the requests that have left an SM since the last call."""
@@ -157,7 +161,7 @@ class SharedL2:
             self.take_logs(sms)
             self._serve(now)
             # Requests of SMs that are far ahead stay pending; merge less often then.
-            self._merge_at = max(MIN_PENDING_TO_MERGE, 2 * self._requests.count)
+            self._merge_at = max(self._least_to_merge, 2 * self._requests.count)
 
     def finish(self) -> None:
         """Serve all pending requests."""

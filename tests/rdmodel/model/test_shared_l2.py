@@ -93,6 +93,7 @@ def test_what_leaves_the_sms_and_how_the_l2_serves_it_equal_the_reference(progra
     with (
         patch.object(shared_l2, "MAX_LOGGED_REQUESTS", most_logged),
         patch.object(shared_l2, "MIN_PENDING_TO_MERGE", most_pending),
+        patch.object(shared_l2, "PENDING_PER_SM_TO_MERGE", 0),
     ):
         found = run(*program, gpu, seed, **options).l2
     logs = requests_of(*program, gpu, seed, **options)
@@ -220,7 +221,11 @@ def test_means_over_seeds_are_means_of_every_count():
 
 def test_a_run_that_is_long_enough_to_be_merged_many_times_equals_one_that_is_merged_once():
     trace = tracegen.kernel("gemm", NI=64, NJ=256, NK=64)
-    with patch.object(shared_l2, "MAX_LOGGED_REQUESTS", 50), patch.object(shared_l2, "MIN_PENDING_TO_MERGE", 1000):
+    with (
+        patch.object(shared_l2, "MAX_LOGGED_REQUESTS", 50),
+        patch.object(shared_l2, "MIN_PENDING_TO_MERGE", 1000),
+        patch.object(shared_l2, "PENDING_PER_SM_TO_MERGE", 0),
+    ):
         often = predict(trace, model_sms="all", l2=True).l2
     assert often == predict(trace, model_sms="all", l2=True).l2
     assert often.writes > 0
@@ -237,6 +242,7 @@ def test_what_is_not_merged_yet_does_not_grow_with_the_trace():
     with (
         patch.object(shared_l2, "MAX_LOGGED_REQUESTS", 100),
         patch.object(shared_l2, "MIN_PENDING_TO_MERGE", 4000),
+        patch.object(shared_l2, "PENDING_PER_SM_TO_MERGE", 0),
         patch.object(shared_l2.SharedL2, "pass_time", note),
     ):
         reads = [
