@@ -250,13 +250,12 @@ class GPU(Presented):
         Fields in `DEFAULTS_OMITTED` are left out if they have their defaults.
         """
         plain = _plain(self)
-        plain |= {name: _plain(value) for name, value in plain.items() if dataclasses.is_dataclass(value)}
+        plain |= {name: _plain(plain[name]) for name in GPU_TABLES if plain[name] is not None}
         plain["l1"]["index"] = index_to_dict(self.l1.index)
         for table, names in DEFAULTS_OMITTED.items():
             value, part = (getattr(self, table), plain[table]) if table else (self, plain)
-            defaults = {f.name: f.default for f in dataclasses.fields(value)}
             for name in names:
-                if part[name] == defaults[name]:
+                if part[name] == value.__dataclass_fields__[name].default:
                     del part[name]
                 elif isinstance(part[name], tuple):
                     part[name] = list(part[name])
@@ -271,7 +270,7 @@ class GPU(Presented):
 
 def _plain(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass, which has numbers, texts and tuples of numbers only, by name."""
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 GPU_TABLES: dict[str, Any] = {

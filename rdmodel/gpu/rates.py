@@ -75,7 +75,7 @@ class RatesConfig:
 
     def given(self) -> dict[str, Any]:
         """Return the rates that are not None, by name."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values = {name: getattr(self, name) for name in RATE_NAMES}
         return {name: value for name, value in values.items() if value is not None}
 
 
