@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.estimation.cuts import Cut, Early, Kept, SegmentShape, plan_cut
-from rdmodel.estimation.parts import PartDivider, divide_columns, find_beginning
+from rdmodel.estimation.parts import PartDivider, divide_columns, divide_segments, find_beginning
 from rdmodel.model.late_counts import EARLY
 from rdmodel.trace import Columns, Program, Trace
 from rdmodel.trace.coalescing import SECTOR
 from rdmodel.trace.derived import DerivedTrace
-from rdmodel.trace.moved import MovedProgram, segments_of
+from rdmodel.trace.moved import MovedProgram, SharedProgram, segments_of
 
 MIN_ROWS = 2
 """Minimum number of instructions of a warp in a cut block without loops."""
@@ -45,8 +45,7 @@ class EarlyPart:
         return self.share if self.blocks is None else float(block < self.blocks)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockExcerpt:
+class BlockExcerpt(NamedTuple):
     """A cut block, and the `share` of its iterations that it keeps.
 
     `accesses` is the number of its warp instructions that access memory, `instructions` that of all its warp
@@ -68,11 +67,27 @@ class _Beginning(NamedTuple):
     share: float
 
 
+class _SharedCut(NamedTuple):
+    """A cut of a program that blocks share: the program that the cut blocks share, and their iterations of it.
+
+    It has the `instructions` of the original in this order, moved by `moves` bytes.
+    """
+
+    program: SharedProgram
+    trips: NDArray[np.int64]
+    instructions: NDArray[np.int64] | slice
+    moves: NDArray[np.int64]
+
+    def of(self, block: MovedProgram) -> MovedProgram:
+        """Return the program of a cut block."""
+        return MovedProgram(self.program, block.moves[self.instructions] + self.moves, self.trips)
+
+
 class _FoundCut(NamedTuple):
-    """A cut, and the bytes by which instructions move with it if blocks share the program; `held` are its programs."""
+    """A cut, and what it makes of a program that blocks `shared`; `held` are the programs that it is for."""
 
     cut: Cut
-    moves: NDArray[np.int64] | None
+    shared: _SharedCut | None
     held: tuple[object, ...]
 
 
@@ -131,11 +146,12 @@ class Excerpt(DerivedTrace):
             begun = self._beginnings[0](number, start)
             assert not isinstance(begun, Columns)
             beginning = _Beginning(begun, self._beginnings[1](number))
-        cut, moves, _ = self._cut_of(content, Kept(self._share, made), start, early, beginning)
-        program = _cut_program(content, cut, moves)
-        if early is not None:
-            trips = cut.early if isinstance(program, MovedProgram) else cut.early[cut.trips > 0]
-            program = self._divider.divide_program(program, trips)
+        cut, shared, _ = self._cut_of(content, Kept(self._share, made), start, early, beginning)
+        if shared is not None:
+            assert isinstance(content, MovedProgram)
+            program: Program = shared.of(content)
+        else:
+            program = _cut_segments(content, cut, divide=early is not None)
         return BlockExcerpt(program, cut.share, cut.accesses, cut.instructions, cut.early_share, cut.early_instructions)
 
     def block(self, block: int) -> Columns | Program:
@@ -162,10 +178,18 @@ class Excerpt(DerivedTrace):
             if early is not None and beginning is not None:
                 begun = self._begin(program, beginning, early)
             cut = plan_cut(self._measure(program), whole, start, begun)
-            moves = program.shared.moves_to(cut.firsts) if isinstance(program, MovedProgram) else None
+            shared = self._cut_shared(program.shared, cut, early) if isinstance(program, MovedProgram) else None
             # The entry holds the programs, so that no others can get the ids of its keys.
-            found = self._cuts[question] = _FoundCut(cut, moves, (program, beginning))
+            found = self._cuts[question] = _FoundCut(cut, shared, (program, beginning))
         return found
+
+    def _cut_shared(self, program: SharedProgram, cut: Cut, early: float | None) -> _SharedCut:
+        """Return a cut of a program that blocks share, which is divided if it has an early part."""
+        moves = program.moves_to(cut.firsts)
+        if early is None:
+            return _SharedCut(program, cut.trips, slice(None), moves)
+        divided, instructions, further = self._divider.divide_shared(program, cut.trips, cut.early)
+        return _SharedCut(divided, divided.trips, instructions, moves[instructions] + further)
 
     def _begin(self, program: Program, beginning: _Beginning, share: float) -> float | Early:
         """Return the early iterations of a program whose early part is the program `beginning`, or else their share."""
@@ -196,12 +220,11 @@ def _key_of(program: Program) -> Key:
     return tuple(id(segment.mask) for segment in program)
 
 
-def _cut_program(program: Program, cut: Cut, moves: NDArray[np.int64] | None) -> Program:
-    if isinstance(program, MovedProgram):
-        assert moves is not None
-        return program.cut(cut.trips, moves)
-    firsts, trips = cut.firsts.tolist(), cut.trips.tolist()
-    return [s.cut(f, k) for s, f, k in zip(program, firsts, trips, strict=True) if k]
+def _cut_segments(program: Program, cut: Cut, *, divide: bool) -> Program:
+    """Return the iterations that a cut keeps of each segment, as both parts of them if they are divided."""
+    trips = cut.trips.tolist()
+    kept = [s.cut(f, k) for s, f, k in zip(program, cut.firsts.tolist(), trips, strict=True) if k]
+    return divide_segments(kept, [e for e, k in zip(cut.early.tolist(), trips, strict=True) if k]) if divide else kept
 
 
 def _cut_columns(columns: Columns, share: float, start: float, early: float | None) -> BlockExcerpt:

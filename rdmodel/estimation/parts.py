@@ -5,6 +5,7 @@ The pc of an instruction then tells its part. A loop that is divided becomes two
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from rdmodel.model.late_counts import EARLY, LATE
 from rdmodel.trace import Columns, Program, Segment
-from rdmodel.trace.moved import MovedProgram, SharedProgram, segments_of
+from rdmodel.trace.moved import SharedProgram, segments_of
 
 MAX_DIVIDED_PROGRAMS = 64
 """Divided programs that are kept for other blocks."""
@@ -27,19 +28,15 @@ class _Piece(NamedTuple):
     trips: int
 
 
-class _DividedProgram(NamedTuple):
-    """A `divided` program, and the instructions of the `original` that it has, in order, moved by `moves` bytes.
+class DividedProgram(NamedTuple):
+    """A program in two parts, and the `instructions` of the original that it has, in order, moved by `moves` bytes."""
 
-    The original is held so that no other program can get its id.
-    """
-
-    original: SharedProgram
-    divided: SharedProgram
+    program: SharedProgram
     instructions: NDArray[np.int64]
     moves: NDArray[np.int64]
 
     @classmethod
-    def of(cls, program: SharedProgram, trips: NDArray[np.int64], early: NDArray[np.int64]) -> _DividedProgram:
+    def of(cls, program: SharedProgram, trips: NDArray[np.int64], early: NDArray[np.int64]) -> DividedProgram:
         """Return a program of which `trips` iterations of each segment are kept, the first `early` of them early."""
         segments, instructions, moves = [], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for number, segment in enumerate(program.segments):
@@ -48,39 +45,36 @@ class _DividedProgram(NamedTuple):
                 segments.append(_name_part(segment.cut(0, piece.trips), piece.part))
                 instructions.append(rows)
                 moves.append(piece.first * segment.step)
-        return cls(program, SharedProgram(segments), np.concatenate(instructions), np.concatenate(moves))
+        return cls(SharedProgram(segments), np.concatenate(instructions), np.concatenate(moves))
 
 
 class PartDivider:
-    """Divides the blocks of one excerpt; programs that blocks share are divided once."""
+    """Divides the programs that the blocks of one excerpt share, each once."""
 
     def __init__(self) -> None:
-        self._programs: dict[tuple[int, bytes, bytes], _DividedProgram] = {}
+        # An entry holds its program, so that no other one can get the id in its key.
+        self._programs: dict[tuple[int, bytes, bytes], tuple[SharedProgram, DividedProgram]] = {}
 
-    def divide_program(self, program: Program, early: NDArray[np.int64]) -> Program:
-        """Return a block whose pcs are the numbers of its parts; ``early[i]`` iterations of segment i are early.
-
-        The segments of a `MovedProgram` are those of its shared program.
-        """
-        if not isinstance(program, MovedProgram):
-            return [
-                _name_part(segment.cut(piece.first, piece.trips), piece.part)
-                for segment, first in zip(program, early.tolist(), strict=True)
-                for piece in _pieces(segment.trips, first)
-            ]
-        found = self._divide_shared(program.shared, program.trips, early)
-        return MovedProgram(found.divided, program.moves[found.instructions] + found.moves)
-
-    def _divide_shared(
-        self, shared: SharedProgram, trips: NDArray[np.int64], early: NDArray[np.int64]
-    ) -> _DividedProgram:
-        key = id(shared), trips.tobytes(), early.tobytes()
+    def divide_shared(
+        self, program: SharedProgram, trips: NDArray[np.int64], early: NDArray[np.int64]
+    ) -> DividedProgram:
+        """Return `trips` iterations of each segment; pcs are numbers of parts, and the first `early` ones are early."""
+        key = id(program), trips.tobytes(), early.tobytes()
         found = self._programs.get(key)
         if found is None:
             if len(self._programs) >= MAX_DIVIDED_PROGRAMS:
                 self._programs.clear()
-            found = self._programs[key] = _DividedProgram.of(shared, trips, early)
-        return found
+            found = self._programs[key] = program, DividedProgram.of(program, trips, early)
+        return found[1]
+
+
+def divide_segments(program: Program, early: Sequence[int]) -> Program:
+    """Return a block whose pcs are the numbers of its parts; ``early[i]`` iterations of segment i are early."""
+    return [
+        _name_part(segment.cut(piece.first, piece.trips), piece.part)
+        for segment, first in zip(program, early, strict=True)
+        for piece in _pieces(segment.trips, first)
+    ]
 
 
 def divide_columns(columns: Columns, early: NDArray[np.int64]) -> Columns:
