@@ -28,6 +28,7 @@ from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.model.count_blocks import BlockCounts, count_blocks
 from rdmodel.model.divided_runs import predict_parts
+from rdmodel.model.duration import predict_steps
 from rdmodel.model.predict import make_options, predict, with_l1_options
 from rdmodel.model.work import check_work
 from rdmodel.results.describe import describe_trace
@@ -260,14 +261,15 @@ class _PlannedRuns:
 
     def _steps_of(self, window: Window) -> float:
         excerpt = Excerpt(self._trace, window.ids, window.share, window.starts, self._advance)
-        return self._predict(excerpt, window.sms, len(window.ids), l2=False).steps
+        options = self._of_all_sms(window.sms, len(window.ids)) | {"l2": False}
+        return predict_steps(excerpt, self._gpu, **options)
 
     def _run_excerpt(self, excerpt: Excerpt, sms: int) -> tuple[Prediction, ExcerptRun]:
         prediction = self._predict(excerpt, sms, excerpt.launch.blocks)
         return prediction, ExcerptRun(collect_counts(prediction, excerpt.instructions), excerpt.shares)
 
-    def _predict(self, trace: Trace, sms: int, blocks: int, **changes: Any) -> Prediction:
-        return predict(trace, self._gpu, histogram=False, **self._of_all_sms(sms, blocks) | changes)
+    def _predict(self, trace: Trace, sms: int, blocks: int) -> Prediction:
+        return predict(trace, self._gpu, histogram=False, **self._of_all_sms(sms, blocks))
 
     def _of_all_sms(self, sms: int, blocks: int) -> dict[str, Any]:
         """Return options for a run of the first blocks of a trace on all of some SMs."""

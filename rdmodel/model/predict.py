@@ -231,7 +231,7 @@ def _find_obstacle(trace: Trace, gpu: GPU, options: Options, others: Mapping[str
 
 def make_options(options: Mapping[str, Any]) -> Options:
     """Return the fields of `Options` among the options of `predict`; raise `ConfigError` if one is unknown."""
-    known = [f.name for f in dataclasses.fields(Options)]
+    known = Options.__dataclass_fields__
     for name in options:
         if name not in known:
             raise ConfigError(unknown("option", name, [*known, *L1_OPTIONS, *CALL_OPTIONS]))

@@ -14,7 +14,7 @@ import tracegen
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.estimation import estimate as estimation
 from rdmodel.estimation.excerpt import Excerpt
-from rdmodel.model import divided_runs
+from rdmodel.model import divided_runs, duration
 from rdmodel.trace import Columns, Launch
 from tests.support.builders import load, make_trace
 from tests.support.examples import examples
@@ -272,8 +272,13 @@ def runs(monkeypatch):
         found.append(result.transactions)
         return result, late
 
+    def counted_steps(*args, **options):
+        found.append(rd.predict(*args, **options).transactions)
+        return duration.predict_steps(*args, **options)
+
     monkeypatch.setattr(estimation, "predict", counted)
     monkeypatch.setattr(estimation, "predict_parts", counted_by_part)
+    monkeypatch.setattr(estimation, "predict_steps", counted_steps)
     return found
 
 
