@@ -39,7 +39,7 @@ def loaded_bytes(launch: Launch, contents: Iterable[Columns | Program], granule:
         addresses = _load_addresses(content)
         if len(addresses) and not len(bases):
             return None
-        for at in np.unique(np.searchsorted(bases[order], addresses, side="right") - 1).tolist():
+        for at in set((np.searchsorted(bases[order], addresses, side="right") - 1).tolist()):
             loaded.add(int(order[at]) if at >= 0 else -1)
     if -1 in loaded:
         return None
@@ -55,9 +55,12 @@ def _load_addresses(content: Columns | Program) -> NDArray[np.int64]:
         return addresses
     found = [np.empty(0, np.int64)]
     for segment in content:
-        lanes = (segment.mask[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1 == 1
-        lanes &= (segment.op == int(Op.LOAD))[None, :, None]
-        found.append(segment.base[lanes])
+        loads = np.flatnonzero(segment.op == int(Op.LOAD))
+        masks = segment.mask[:, loads].astype(np.int64)
+        warps, places = np.nonzero(masks)
+        # The exponent of a power of two tells the first active lane.
+        lanes = np.frexp((masks & -masks)[warps, places])[1] - 1
+        found.append(segment.base[warps, loads[places], lanes])
     return np.concatenate(found)
 
 

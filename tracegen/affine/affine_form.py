@@ -13,16 +13,19 @@ from rdmodel.common.late_dataclass import dataclass
 Box = Sequence[tuple[int, int]]
 """The smallest and the largest value of every dimension."""
 
+Term = tuple[int, int]
+"""A dimension and its coefficient."""
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:
     """`constant` plus coefficient * dimension, summed over `terms`.
 
-    The terms are pairs (dimension, coefficient), sorted by dimension, without coefficients of 0.
+    The terms are sorted by dimension, without coefficients of 0.
     """
 
     constant: int = 0
-    terms: tuple[tuple[int, int], ...] = ()
+    terms: tuple[Term, ...] = ()
 
     @staticmethod
     def of(constant: int, coefficients: Mapping[int, int]) -> Affine:

@@ -7,6 +7,7 @@ recorded and shifted to the others. The same holds for the iterations of a loop 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from rdmodel.common.memory import memory_text
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Op, Program, Segment
 from rdmodel.trace.moved import MovedProgram, SharedProgram
-from tracegen.affine.affine_form import Affine
+from tracegen.affine.affine_form import Affine, Term
 from tracegen.affine.bounds import describe_violation
 from tracegen.affine.nest import (
     BLOCK_DIMENSIONS,
+    THREAD_DIMENSIONS,
     Nest,
     NestAccess,
     NestBarrier,
@@ -55,6 +57,7 @@ class Generator:
     def __init__(self, launch: Launch, nest: Nest, unroll: int | None) -> None:
         self._launch, self._nest, self._unroll = launch, nest, unroll
         self._geometry = Geometry(launch)
+        self._thread_sums = ThreadSums(self._geometry)
         self._cache: dict[tuple[object, ...], _Recorded] = {}
         self._bytes = 0
 
@@ -65,7 +68,8 @@ class Generator:
         key = self._nest.control.key(at)
         recorded = self._cache.get(key)
         if recorded is None:
-            program = _BlockRun(self._launch, self._nest, self._geometry, at, self._unroll).program()
+            run = _BlockRun(self._launch, self._nest, self._geometry, self._thread_sums, at, self._unroll)
+            program = run.program()
             size = sum(segment.base.nbytes for segment in program)
             if size > MAX_CACHED_BYTES or self._nest.control.exact:
                 return program
@@ -104,6 +108,31 @@ class _Recorded:
         return MovedProgram(self.program, np.dot(distance, self.moves))
 
 
+class ThreadSums:
+    """The sums of terms that depend on the thread alone: many accesses have the same, and all blocks."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self._thread = geometry.thread
+        self._known: dict[tuple[Term, ...], NDArray[np.int64]] = {}
+
+    def value(self, form: Affine, at: Sequence[Any]) -> Any:
+        """Return ``form.value(at)``; ``at`` has the thread indices of the geometry."""
+        rest: Any = form.constant
+        terms: tuple[Term, ...] = ()
+        for term in form.terms:
+            dimension, coefficient = term
+            if dimension in THREAD_DIMENSIONS:
+                terms += (term,)
+            else:
+                rest = rest + at[dimension] * coefficient
+        if not terms:
+            return rest
+        if terms not in self._known:
+            parts = (self._thread[d - THREAD_DIMENSIONS[0]] * c for d, c in terms)
+            self._known[terms] = reduce(np.add, parts)
+        return self._known[terms] + rest
+
+
 class _BlockRun:
     """Executes the nest for one block.
 
@@ -111,9 +140,16 @@ class _BlockRun:
     """
 
     def __init__(
-        self, launch: Launch, nest: Nest, geometry: Geometry, block: tuple[int, int, int], unroll: int | None
+        self,
+        launch: Launch,
+        nest: Nest,
+        geometry: Geometry,
+        sums: ThreadSums,
+        block: tuple[int, int, int],
+        unroll: int | None,
     ) -> None:
         self._launch, self._nest, self._mask, self._unroll = launch, nest, geometry.mask, unroll
+        self._sums = sums
         self._at: list[Any] = [*block, *geometry.thread, *[0] * (len(nest.box) - 6)]
         self._recorder = SegmentRecorder(geometry.warps)
         self._bytes = self._measured = 0
@@ -157,7 +193,7 @@ class _BlockRun:
     def _restrict_mask(self, conditions: Sequence[Affine], mask: Mask) -> Mask:
         lanes = mask.lanes
         for condition in conditions:
-            lanes = lanes & np.asarray(condition.value(self._at) >= 0)
+            lanes = lanes & np.asarray(self._sums.value(condition, self._at) >= 0)
         return mask if lanes is mask.lanes or np.array_equal(lanes, mask.lanes) else Mask(lanes, NO_SOURCES)
 
     def _record_access(
@@ -167,7 +203,7 @@ class _BlockRun:
             self._check_bounds(access, mask, loop, trips)
         array = access.array
         step = 0 if loop is None else int(self._nest.moves[access.pc, loop.dimension])
-        address = access.address.value(self._at)
+        address = self._sums.value(access.address, self._at)
         target.record(
             AffineInstruction(access.pc, access.op, mask, array.space, array.size, address, step, access.cache_op)
         )
