@@ -46,7 +46,6 @@ cdef class FastCore(Core):
     cdef Ways in_sets
     cdef Shadow seen
     cdef FastLine* fast_line
-    cdef int32_t* set_number          # of each line, if `track`
     cdef Pace* pace
     cdef int64_t[64] next_line        # of each warp that is ready; -1 = its instruction has no transactions
     cdef uint32_t[64] next_asked      # the sectors that it asks for, if it is that of a load of a sectored core

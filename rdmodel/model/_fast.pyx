@@ -26,6 +26,13 @@ cdef enum:
     AHEAD = 8                # and how many of them are fetched before they are used
 
 
+cdef inline int64_t set_number(FastCore core, int64_t id) noexcept nogil:
+    # Return the set of a line from its record, which its last access has used: a table of sets would be in memory. No
+    # branch depends on whether the line is there.
+    cdef int64_t way = core.fast_line[id].way, absent = way >> 63
+    return (way >> core.in_sets.bits & ~absent) | (~way & absent)
+
+
 cdef class FastCore(Shared):
     """The part of `ListedCore` and `ScheduledCore`, for at most 64 warps, that does not choose warps."""
 
@@ -58,7 +65,6 @@ cdef class FastCore(Shared):
         free(self.ready_list.place)
         free(self.pace)
         free(self.fast_line)
-        free(self.set_number)
         agenda_free(&self.agenda)
         ways_free(&self.in_sets)
         shadow_free(&self.seen)
@@ -108,7 +114,6 @@ cdef class FastCore(Shared):
                 or grow(<void**> &self.fast_line, capacity, sizeof(FastLine)) < 0
                 or (self.logs and grow(<void**> &self.number, capacity, sizeof(int64_t)) < 0)
                 or (self.track and grow(<void**> &self.position, capacity, sizeof(int64_t)) < 0)
-                or (self.track and grow(<void**> &self.set_number, capacity, sizeof(int32_t)) < 0)
             ):
                 return -1
             self.line_capacity = capacity
@@ -119,7 +124,6 @@ cdef class FastCore(Shared):
                     self.number[self.known] = lines[i]
                 if self.track:
                     self.position[self.known] = -1
-                    self.set_number[self.known] = <int32_t> number
                 self.fast_line[self.known] = FastLine(-1, <int32_t> ~number, 0)
                 self._find_place(self.known, lines[i])
                 self.known += 1
@@ -135,7 +139,7 @@ cdef class FastCore(Shared):
             if at + AHEAD < s.at:
                 prefetch(&self.position[s.access[(at + AHEAD) & (s.capacity - 1)].line])
             id = s.access[at & (s.capacity - 1)].line
-            distance = stack_move(&self.stack[self.set_number[id]], id, self.position)
+            distance = stack_move(&self.stack[set_number(self, id)], id, self.position)
             if distance >= self.distance_end:
                 if self._count_far(distance) < 0:
                     return -1

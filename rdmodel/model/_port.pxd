@@ -22,6 +22,7 @@ from rdmodel.structures._lru cimport NONE
 
 cdef enum:
     FETCHED = 32             # transactions of a warp that are fetched before they are issued
+    LINES_FETCHED = 4        # and those whose lines are, which may come from memory
 
 
 cdef inline void stall(FastCore core, int64_t cause, const bint scheduled) noexcept nogil:
@@ -102,7 +103,7 @@ cdef inline int issue(FastCore core, const bint sectored, const bint scheduled) 
             core.now = now
             return end_instruction(core, latest, scheduled)
         id = w.ids[at]
-        prefetch(&core.fast_line[id])
+        prefetch(&core.fast_line[w.ids[min(at + LINES_FETCHED, w.used - 1)]])
         ahead = min(at + FETCHED, w.used)
         prefetch(&w.ids[ahead])
         if sectored:
