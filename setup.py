@@ -52,6 +52,7 @@ for package, names in {
     "rdmodel.locality_analysis": ("_locality",),
     "tracegen.formats": ("_trc", "_plain", "_line_groups", "_nvbit", "_ppt", "_accelsim", "_accelsim_out"),
     "tracegen.formats.ordering": ("_gather",),
+    "tracegen.simt": ("_block_moves",),
     "tracegen.ptx.isa": ("_code",),
     "tracegen.ptx.emulator": (
         "_integers",

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import Program
 from rdmodel.trace.moved import MovedProgram, SharedProgram
+from tracegen.simt._block_moves import find_moves
 
 MAX_SHARED = 6
 """Programs that are kept: those of blocks inside a grid, and at some of its edges."""
@@ -78,18 +79,15 @@ def _share(
     for segment, other in pairs:
         for mine, wanted in ((segment.mask, other.mask), (segment.needs, other.needs)):
             alike = alike[(mine.reshape(-1, *wanted.shape)[alike] == wanted).all(axis=(1, 2))]
+    fits = np.ones(len(alike), np.uint8)
     moves = [np.empty((len(alike), 0), np.int64)]
-    fits = np.ones(len(alike), np.bool_)
-    for segment, other in pairs if len(alike) else ():
-        distance = segment.base.reshape(-1, *other.base.shape)
-        distance = (distance if len(alike) == len(distance) else distance[alike]) - other.base
-        move = distance[:, 0, :, 0]
-        fits &= (distance == move[:, None, :, None]).all(axis=(1, 2, 3))
-        moves.append(move)
-    moved = np.concatenate(moves, axis=1)
-    for place in np.flatnonzero(fits).tolist():
+    for segment, other in pairs:
+        moves.append(np.empty((len(alike), len(other.pc)), np.int64))
+        find_moves(segment.base, other.base, alike, moves[-1], fits)
+    moved, fitting = np.concatenate(moves, axis=1), fits.view(np.bool_)
+    for place in np.flatnonzero(fitting).tolist():
         programs[int(alike[place])] = MovedProgram(shared, moved[place])
-    return np.setdiff1d(left, alike[fits], assume_unique=True)
+    return np.setdiff1d(left, alike[fitting], assume_unique=True)
 
 
 def _take_block(whole: Program, at: int, warps: int) -> Program:
