@@ -23,7 +23,7 @@ from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
 from rdmodel.model.origins import begin_tally, collect_tally
 from rdmodel.model.sm import Sm, dispatch
-from rdmodel.results.counts import SmCounts
+from rdmodel.results.counts import SmCounts, idle_counts
 from rdmodel.results.describe import describe
 from rdmodel.results.origins import Origins, add_origins
 from rdmodel.results.prediction import L2Prediction, Prediction
@@ -73,6 +73,11 @@ class ModelRun:
         return sum(len(blocks) for _, blocks in self.dealt)
 
     @property
+    def _busy(self) -> list[tuple[int, Sequence[int]]]:
+        """Those of the dealt SMs that get a block; the others take part in nothing."""
+        return [(number, blocks) for number, blocks in self.dealt if blocks]
+
+    @property
     def _dispatched(self) -> bool:
         return self.options.model_sms == "all" and self.options.definition == "hardware"
 
@@ -80,7 +85,7 @@ class ModelRun:
         """Return the parts of the run; they do not depend on each other."""
         if self._dispatched or self.options.l2:
             return [self._run_together]
-        return [partial(self._run_alone, sm, blocks) for sm, blocks in self.dealt]
+        return [partial(self._run_alone, sm, blocks) for sm, blocks in self._busy]
 
     def _run_alone(self, number: int, blocks: Sequence[int], timer: PartTimer) -> PartResult:
         started = perf_counter()
@@ -90,18 +95,18 @@ class ModelRun:
         return self._part_result([sm], timer, started)
 
     def _run_together(self, timer: PartTimer) -> PartResult:
-        started = perf_counter()
-        sms = self._sms([number for number, _ in self.dealt], timer)
+        started, busy = perf_counter(), self._busy
+        sms = self._sms([number for number, _ in busy], timer)
         cap = cap_blocks(self.trace.launch, self.options)
         first = set(self.order)
         queue = chain(self.order, (block for block in range(self.blocks) if block not in first))
-        dealt = range(self.blocks) if self._dispatched else sorted(chain(*(blocks for _, blocks in self.dealt)))
+        dealt = range(self.blocks) if self._dispatched else sorted(chain(*(blocks for _, blocks in busy)))
         timer.announce(self.trace, dealt)
         if not self.options.l2:
             dispatch(sms, queue, cap)
             return self._part_result(sms, timer, started)
-        l2 = shared_l2.SharedL2(self.gpu, len(sms))
-        supplies = [queue if self._dispatched else iter(blocks) for _, blocks in self.dealt]
+        l2 = shared_l2.SharedL2(self.gpu, len(self.dealt))
+        supplies = [queue if self._dispatched else iter(blocks) for _, blocks in busy]
         shared_l2.run_side_by_side(sms, supplies, cap, l2)
         return self._add_l2(self._part_result(sms, timer, started), l2)
 
@@ -137,6 +142,7 @@ class ModelRun:
     def result(self, parts: Sequence[PartResult]) -> Prediction:
         """Combine the results of all parts."""
         counts = [sm for part in parts for sm in part.counts]
+        counts += [idle_counts(number) for number, blocks in self.dealt if not blocks]
         # SMs run side by side: their counts add up, their time does not.
         totals = {**combine_counters(sum, counts), "steps": max(sm.steps for sm in counts)}
         histograms = [histogram for part in parts for histogram in part.histograms]

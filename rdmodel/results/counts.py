@@ -99,3 +99,9 @@ class SmCounts:
 
 
 SmCounts.COUNTERS = list_counters(SmCounts)
+
+
+def idle_counts(sm: int) -> SmCounts:
+    """Return the counters of an SM that got no block."""
+    none = dict.fromkeys(SmCounts.COUNTERS, 0)
+    return SmCounts(sm=sm, blocks=0, misses=MissCounts(0, 0, 0), stores=StoreCounts(), **none)
