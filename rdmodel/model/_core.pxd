@@ -154,7 +154,7 @@ cdef class Core:
     cdef int64_t* standing            # of those, the ones that stand at a barrier
     cdef uint8_t* state               # of block slots
     cdef int64_t resident, started, asking
-    cdef bint waves, filling
+    cdef bint waves, filling, closed  # `closed`: there are no more blocks
     cdef bint divergence
     # Lists of warps: ready, in order; parked after a stall; waiting for an arrival. `events` are effects or fills.
     cdef int32_t* ready               # the first ready warp; the list moves through a buffer of 2 x `warps`

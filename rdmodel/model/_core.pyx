@@ -171,6 +171,15 @@ cdef class Core:
         self.state[slot] = CLOSED
         self.asking -= 1
 
+    def decline_blocks(self):
+        """Leave all block slots empty that are free or will be, and request no more blocks."""
+        cdef int64_t slot
+        for slot in range(self.slots):
+            if self.state[slot] == ASKING:
+                self.state[slot] = CLOSED
+        self.asking = 0
+        self.closed = True
+
     def put_chunk(self, int64_t warp, ChunkBuffers chunk not None, bint more):
         """Append the instructions of a chunk to a warp's buffer; `more`: more may follow.
 
@@ -404,8 +413,8 @@ cdef class Core:
 
     cdef void _end_block(self, int64_t slot) noexcept nogil:
         self.resident -= 1
-        self.state[slot] = ASKING
-        self.asking += 1
+        self.state[slot] = CLOSED if self.closed else ASKING
+        self.asking += not self.closed
 
     cdef bint _find_asking(self) noexcept nogil:
         """Do the rest of `_wants_block`, if a slot requests a block."""

@@ -61,7 +61,10 @@ class ModelledSm(Protocol):
         """Serve a request of the core for instructions or random numbers."""
 
     def give_block(self, block: int | None) -> None:
-        """Serve the core's request for a block; None: there are no more."""
+        """Serve the core's request for a block; None: there are no more, and its slot stays empty."""
+
+    def give_next(self, block: int | None) -> None:
+        """Serve the core's request for a block; None: there are no more, and the core will request none."""
 
 
 def run_side_by_side(
@@ -99,7 +102,11 @@ def run_side_by_side(
         l2.pass_time(now, sms)
         if wants_block:
             served[i] += 1
-            sms[i].give_block(next(supplies[i], None) if sms[i].blocks_started < cap else None)
+            block = next(supplies[i], None) if sms[i].blocks_started < cap else None
+            if ended is not None:
+                sms[i].give_block(block)
+            else:
+                sms[i].give_next(block)
         elif wanted != WANT_LOG:
             sms[i].serve(wanted)
         run_on(sms[i])

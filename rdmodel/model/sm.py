@@ -96,7 +96,7 @@ class Sm:
     def run(self, blocks: Iterator[int]) -> None:
         """Run the SM to its end, with its blocks in order."""
         while self.run_to_block():
-            self.give_block(next(blocks, None))
+            self.give_next(next(blocks, None))
 
     def run_stretches(self, blocks: Sequence[int], parts: Sequence[Stretch], resident: int) -> list[SmCounts]:
         """Run parts of the SM's blocks one after the other, without emptying the SM in between.
@@ -153,8 +153,15 @@ class Sm:
             assert wanted == WANT_CHOICES and isinstance(self.core, HardwareCore)
             self.core.put_choices(self._draws.choices(self._batch))
 
+    def give_next(self, block: int | None) -> None:
+        """Serve the core's request for a block; None: there are no more, and the core will request none."""
+        if block is None:
+            self.core.decline_blocks()
+        else:
+            self.give_block(block)
+
     def give_block(self, block: int | None) -> None:
-        """Serve the core's request for a block; None: there are no more."""
+        """Serve the core's request for a block; None: there are no more, and its slot stays empty."""
         slot = self.core.subject
         if block is None:
             self.core.decline_block(slot)
@@ -239,5 +246,5 @@ def dispatch(sms: Sequence[Sm], blocks: Iterator[int], cap: int) -> None:
     while requests:
         sm = sms[heapq.heappop(requests)[-1]]
         served[sm.sm] += 1
-        sm.give_block(next(blocks, None) if sm.blocks_started < cap else None)
+        sm.give_next(next(blocks, None) if sm.blocks_started < cap else None)
         run_on(sm)

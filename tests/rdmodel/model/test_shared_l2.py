@@ -288,3 +288,15 @@ def test_the_command_shows_the_l2_and_says_how_much_of_the_gpu_it_saw(capsys):
     assert "for 1 SM alone: the requests of the other SMs are missing" in capsys.readouterr().out
     assert main([*arguments, "--csv"]) == 0
     assert "l2_dram_bytes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("l2", [False, True])
+def test_sms_that_get_no_block_are_counted_as_idle_and_change_nothing(l2):
+    trace = tracegen.kernel("gemm", NI=8, NJ=96, NK=32)
+    assert trace.launch.blocks == 3
+    many, few = (predict(trace, "gtx470-16k", sms=sms, model_sms="all", l2=l2) for sms in (14, 3))
+    assert many.per_sm[:3] == few.per_sm
+    assert [sm.sm for sm in many.per_sm] == list(range(14))
+    assert not any(sm.blocks or sm.transactions or sm.steps or sm.misses.total for sm in many.per_sm[3:])
+    assert (many.hits, many.misses, many.steps) == (few.hits, few.misses, few.steps)
+    assert not l2 or counted(many.l2) == counted(few.l2)
