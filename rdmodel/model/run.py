@@ -74,7 +74,7 @@ class ModelRun:
 
     @property
     def _busy(self) -> list[tuple[int, Sequence[int]]]:
-        """Those of the dealt SMs that get a block; the others take part in nothing."""
+        """Those of the dealt SMs that get a block, the first ones, since blocks go round; the others do nothing."""
         return [(number, blocks) for number, blocks in self.dealt if blocks]
 
     @property
