@@ -28,8 +28,8 @@ from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.model.count_blocks import BlockCounts, count_blocks
 from rdmodel.model.divided_runs import predict_parts
-from rdmodel.model.duration import predict_steps
 from rdmodel.model.predict import make_options, predict, with_l1_options
+from rdmodel.model.single_runs import predict_steps
 from rdmodel.model.work import check_work
 from rdmodel.results.describe import describe_trace
 from rdmodel.results.prediction import Prediction

@@ -6,19 +6,15 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from rdmodel.common.checks import check_int
 from rdmodel.common.late_dataclass import dataclass
-from rdmodel.common.progress import Progress
-from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU
 from rdmodel.model._core import Core
 from rdmodel.model.late_counts import LATE, LateCounts
 from rdmodel.model.monitor import PartTimer
-from rdmodel.model.predict import plain_options, resolve_machine
 from rdmodel.model.run import ModelRun, PartResult
 from rdmodel.model.shared_l2 import SharedL2
+from rdmodel.model.single_runs import run_once
 from rdmodel.model.sm import Sm
-from rdmodel.model.study import Case, Study
 from rdmodel.results.counts import MissCounts
 from rdmodel.results.origins import TALLIED_COUNTERS
 from rdmodel.results.prediction import Prediction
@@ -43,29 +39,13 @@ class DividedRun(ModelRun):
         return dataclasses.replace(ModelRun._add_l2(self, result, l2), late=late)
 
 
-def predict_parts(
-    trace: Trace, gpu: GPU, *, seed: int, n_jobs: int = -1, progress: Progress | None = None, **options: Any
-) -> tuple[Prediction, LateCounts]:
+def predict_parts(trace: Trace, gpu: GPU, **options: Any) -> tuple[Prediction, LateCounts]:
     """Return the prediction of one run, without reuse distances, and the counters of its late part alone.
 
-    The pcs of `trace` are `EARLY` and `LATE`. Options are those of `predict` for the machine.
+    The pcs of `trace` are `EARLY` and `LATE`. The arguments are those of `run_once`.
     """
-    check_int("seed", seed, 0, most=None)
-    check_jobs(n_jobs)
-    gpu, resolved = resolve_machine(trace, gpu, plain_options(options))
-    return DividedStudy(trace, seed, 1, n_jobs, progress).run_divided(Case(gpu, resolved, track=False))
-
-
-class DividedStudy(Study):
-    """A study of one run whose early and late part are counted apart."""
-
-    __slots__ = ()
-
-    def run_divided(self, case: Case) -> tuple[Prediction, LateCounts]:
-        """Return the prediction of the run, and the counters of its late part."""
-        [run] = self._runs(case, [self.seed], DividedRun)
-        [parts] = self.results([run])
-        return run.result(parts), _add_late([part.late for part in parts if part.late is not None])
+    run, parts = run_once(DividedRun, trace, gpu, **options)
+    return run.result(parts), _add_late([part.late for part in parts if part.late is not None])
 
 
 def _late_counts(sms: Sequence[Sm]) -> LateCounts:

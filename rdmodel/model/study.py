@@ -49,11 +49,11 @@ class Study:
         by_case = (results[first : first + self.seeds] for first in range(0, len(results), self.seeds))
         return [average(group) if self.seeds > 1 else group[0] for group in by_case]
 
-    def steps(self, case: Case) -> float:
-        """Return the time of the SM that ends last, with the first seed."""
-        [run] = self._runs(case, [self.seed])
+    def run_once(self, case: Case, kind: type[ModelRun]) -> tuple[ModelRun, list[PartResult]]:
+        """Return a run of some kind with the first seed, and the results of its parts."""
+        [run] = self._runs(case, [self.seed], kind)
         [parts] = self.results([run])
-        return max(sm.steps for part in parts for sm in part.counts)
+        return run, parts
 
     def _runs(self, case: Case, seeds: Sequence[int], kind: type[ModelRun] = ModelRun) -> list[ModelRun]:
         """Return the runs of a case, which differ in their seed only."""

@@ -14,7 +14,7 @@ import tracegen
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.estimation import estimate as estimation
 from rdmodel.estimation.excerpt import Excerpt
-from rdmodel.model import divided_runs, duration
+from rdmodel.model import divided_runs, single_runs
 from rdmodel.trace import Columns, Launch
 from tests.support.builders import load, make_trace
 from tests.support.examples import examples
@@ -274,7 +274,7 @@ def runs(monkeypatch):
 
     def counted_steps(*args, **options):
         found.append(rd.predict(*args, **options).transactions)
-        return duration.predict_steps(*args, **options)
+        return single_runs.predict_steps(*args, **options)
 
     monkeypatch.setattr(estimation, "predict", counted)
     monkeypatch.setattr(estimation, "predict_parts", counted_by_part)

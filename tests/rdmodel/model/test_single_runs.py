@@ -6,7 +6,7 @@ import pytest
 
 import rdmodel as rd
 import tracegen
-from rdmodel.model.duration import predict_steps
+from rdmodel.model.single_runs import predict_steps
 
 GPU = rd.presets.gpu("gtx470-16k")
 
