@@ -7,7 +7,6 @@ recorded and shifted to the others. The same holds for the iterations of a loop 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ class Generator:
     def __init__(self, launch: Launch, nest: Nest, unroll: int | None) -> None:
         self._launch, self._nest, self._unroll = launch, nest, unroll
         self._geometry = Geometry(launch)
-        self._thread_sums = ThreadSums(self._geometry)
+        self._thread_sums = _ThreadSums()
         self._cache: dict[tuple[object, ...], _Recorded] = {}
         self._bytes = 0
 
@@ -108,15 +107,14 @@ class _Recorded:
         return MovedProgram(self.program, np.dot(distance, self.moves))
 
 
-class ThreadSums:
-    """The sums of terms that depend on the thread alone: many accesses have the same, and all blocks."""
+class _ThreadSums:
+    """The values of terms that depend on the thread alone: many accesses have the same, and all blocks."""
 
-    def __init__(self, geometry: Geometry) -> None:
-        self._thread = geometry.thread
-        self._known: dict[tuple[Term, ...], NDArray[np.int64]] = {}
+    def __init__(self) -> None:
+        self._known: dict[tuple[Term, ...], Any] = {}
 
     def value(self, form: Affine, at: Sequence[Any]) -> Any:
-        """Return ``form.value(at)``; ``at`` has the thread indices of the geometry."""
+        """Return ``form.value(at)``; the thread indices in `at` must be the same in all calls."""
         rest: Any = form.constant
         terms: tuple[Term, ...] = ()
         for term in form.terms:
@@ -125,11 +123,8 @@ class ThreadSums:
                 terms += (term,)
             else:
                 rest = rest + at[dimension] * coefficient
-        if not terms:
-            return rest
         if terms not in self._known:
-            parts = (self._thread[d - THREAD_DIMENSIONS[0]] * c for d, c in terms)
-            self._known[terms] = reduce(np.add, parts)
+            self._known[terms] = Affine(0, terms).value(at)
         return self._known[terms] + rest
 
 
@@ -144,7 +139,7 @@ class _BlockRun:
         launch: Launch,
         nest: Nest,
         geometry: Geometry,
-        sums: ThreadSums,
+        sums: _ThreadSums,
         block: tuple[int, int, int],
         unroll: int | None,
     ) -> None:
