@@ -7,6 +7,7 @@ parent.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,13 @@ def processor_seconds(arguments: Sequence[str], checkout: str) -> float:
     # NumPy's linear algebra starts a thread per core otherwise, which the commands avoid.
     environment |= {"PYTHONPATH": checkout, "OPENBLAS_NUM_THREADS": "1"}
     return measure(["-P", *arguments], environment)["cpu_seconds"]
+
+
+def output_of(arguments: Sequence[str], checkout: str) -> str:
+    """Return what ``python ARGUMENTS`` prints with the modules of a checkout, to which it adds no byte code."""
+    environment = {**os.environ, "PYTHONPATH": checkout, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def measure(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> dict[str, float]:

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from children import checkouts_with, output_of
 
 from rdmodel.trace import Op, Trace
 from tracegen import cuda
@@ -60,13 +58,10 @@ def measure(kernel: str, accesses: int) -> float:
     return done / (time.process_time() - start) / 1e6
 
 
-def measure_apart(kernel: str, accesses: int, checkout: str | None) -> float:
+def measure_apart(kernel: str, accesses: int, checkout: str) -> float:
     """Return what `measure` does in a process of its own, with the packages of a checkout."""
-    command = [sys.executable, __file__, "--kernels", kernel, "--accesses", str(accesses), "--repeat", "0"]
-    path = checkout or os.fspath(Path(__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return float(done.stdout)
+    arguments = [__file__, "--kernels", kernel, "--accesses", str(accesses), "--repeat", "0"]
+    return float(output_of(arguments, checkout))
 
 
 def main() -> None:
@@ -81,7 +76,7 @@ def main() -> None:
     if options.repeat == 0:  # one measurement, for `measure_apart`
         print(measure(options.kernels[0], options.accesses))
         return
-    checkouts = (None, options.against) if options.against else (None,)
+    checkouts = checkouts_with(options.against)
     found: dict[str, list[float]] = {}
     for kernel in options.kernels:
         rates = [

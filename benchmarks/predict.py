@@ -15,15 +15,13 @@ import argparse
 import functools
 import itertools
 import json
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from children import output_of
 from numpy.typing import NDArray
 
 import rdmodel as rd
@@ -141,10 +139,8 @@ def measure(kernel: str, gpu: str, repeat: int) -> dict[str, float]:
 
 def measure_checkout(kernel: str, gpu: str, repeat: int, checkout: str) -> dict[str, float]:
     """Return what `measure` does for the package of another checkout."""
-    command = [sys.executable, __file__, "--kernels", kernel, "--gpu", gpu, "--repeat", str(repeat), "--json"]
-    environment = {**os.environ, "PYTHONPATH": checkout}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout)["kernels"][kernel])
+    arguments = [__file__, "--kernels", kernel, "--gpu", gpu, "--repeat", str(repeat), "--json"]
+    return dict(json.loads(output_of(arguments, checkout))["kernels"][kernel])
 
 
 def print_table(rows: Mapping[str, Mapping[str, float]], before: Mapping[str, Mapping[str, float]]) -> None:

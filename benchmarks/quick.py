@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from children import checkouts_with
+from children import checkouts_with, output_of
 
 import rdmodel as rd
 import tracegen
@@ -91,10 +88,13 @@ def measure(name: str, l2: bool, repeat: int, patience: float) -> dict[str, Any]
 
 def measure_checkout(repeat: int, checkout: str) -> dict[str, dict[str, Any]]:
     """Return what `measure` does for all cases with the packages of a checkout, without exact predictions."""
-    command = [sys.executable, __file__, "--repeat", str(repeat), "--patience", "0", "--json"]
-    environment = {**os.environ, "PYTHONPATH": checkout}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout))
+    arguments = [__file__, "--repeat", str(repeat), "--patience", "0", "--json"]
+    return dict(json.loads(output_of(arguments, checkout)))
+
+
+def middle(times: Mapping[str, float]) -> float:
+    """Return the median of the times of the cases with an L2."""
+    return statistics.median(time for name, time in times.items() if name.endswith(", L2"))
 
 
 def compare(repeat: int, checkouts: list[str]) -> None:
@@ -107,7 +107,7 @@ def compare(repeat: int, checkouts: list[str]) -> None:
     print(f"{'kernel':30}{'this':>8}{'other':>8}{'ratio':>8}")
     for name, this in medians[0].items():
         print(f"{name:30}{this:8.1f}{medians[1][name]:8.1f}{this / medians[1][name]:8.2f}")
-    this, other = (statistics.median(row[name] for name in row if name.endswith(", L2")) for row in medians)
+    this, other = map(middle, medians)
     print(f"{'median of those with L2':30}{this:8.1f}{other:8.1f}{this / other:8.2f}")
 
 
@@ -137,8 +137,8 @@ def main() -> None:
     for name, row in rows.items():
         exact = "" if row["exact"] is None else f"{row['exact']:9.0f}{row['exact'] / row['median']:7.1f}"
         print(f"{name:30}{row['median']:8.1f}{row['longest']:9.1f}{exact}")
-    middle = statistics.median(row["median"] for name, row in rows.items() if name.endswith(", L2"))
-    print(f"{'median of those with L2':30}{middle:8.1f}; wanted: {TARGET_MILLISECONDS:g}")
+    found = middle({name: row["median"] for name, row in rows.items()})
+    print(f"{'median of those with L2':30}{found:8.1f}; wanted: {TARGET_MILLISECONDS:g}")
 
 
 if __name__ == "__main__":
