@@ -48,6 +48,12 @@ def divided_programs(draw: st.DrawFn) -> Program:
     return program
 
 
+ALL_OPTIONS = given(divided_programs(), machines(), OPTIONS, st.integers(0, 3))
+FAST_CORES = given(divided_programs(), machines(), COMMON_HARDWARE, st.integers(0, 3))
+DEFINITION_PAPER = given(divided_programs(), machines(), st.fixed_dictionaries(PAPER), st.integers(0, 3))
+"""Arguments of tests: a program in two parts, a GPU, options, and a seed."""
+
+
 def plain_rows(program: Program) -> Program:
     """Return a program without operators, as the fast cores run it."""
     return [[[{**row, "cache_op": 0, "space": 0} for row in warp] for warp in block] for block in program]
@@ -86,19 +92,19 @@ def check(program: Program, gpu: GPU, seed: int, **given_options: object) -> Non
 
 
 @examples(200)
-@given(divided_programs(), machines(), OPTIONS, st.integers(0, 3))
+@ALL_OPTIONS
 def test_counters_of_the_late_part_equal_those_of_the_reference(program, gpu, options, seed):
     check(program, gpu, seed, **options)
 
 
 @examples(200)
-@given(divided_programs(), machines(), COMMON_HARDWARE, st.integers(0, 3))
+@FAST_CORES
 def test_so_do_those_of_the_fast_cores(program, gpu, options, seed):
     check(plain_rows(program), without_limit_per_warp(gpu), seed, **options)
 
 
 @examples(100)
-@given(divided_programs(), machines(), st.fixed_dictionaries(PAPER), st.integers(0, 3))
+@DEFINITION_PAPER
 def test_so_do_those_of_the_definition_paper(program, gpu, options, seed):
     check(program, whole_lines(gpu), seed, **options)
 
@@ -144,19 +150,19 @@ def check_requests(program: Program, gpu: GPU, seed: int, **given_options: objec
 
 
 @examples(200)
-@given(divided_programs(), machines(), OPTIONS, st.integers(0, 3))
+@ALL_OPTIONS
 def test_the_l2_counts_the_requests_of_the_late_part(program, gpu, options, seed):
     check_requests(program, gpu, seed, **options)
 
 
 @examples(200)
-@given(divided_programs(), machines(), COMMON_HARDWARE, st.integers(0, 3))
+@FAST_CORES
 def test_so_it_does_for_the_fast_cores(program, gpu, options, seed):
     check_requests(plain_rows(program), without_limit_per_warp(gpu), seed, **options)
 
 
 @examples(100)
-@given(divided_programs(), machines(), st.fixed_dictionaries(PAPER), st.integers(0, 3))
+@DEFINITION_PAPER
 def test_so_it_does_for_the_definition_paper(program, gpu, options, seed):
     check_requests(plain_rows(program), whole_lines(gpu), seed, **options)
 
