@@ -4,7 +4,7 @@
 # line over the data bus; a channel gives at most one command per cycle.
 #
 # Each bank has a list of its requests by their entry, and knows the oldest one for its open row. So a command looks at
-# the banks that have requests, and not at every request.
+# the banks that have requests, and not at every request. What it compares lies side by side, as the banks' `Choice`s.
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
@@ -19,6 +19,7 @@ cdef extern from *:
 cdef enum:
     FOREVER = 0x3fffffffffffffff
     LONG_AGO = -0x3fffffffffffffff
+    OPENS = 0x2000000000000000    # in the `order` of a command that opens a row: it comes after all others
 
 
 cdef struct Timing:
@@ -37,6 +38,12 @@ cdef struct Bank:
     int64_t hit           # the oldest one for the open row; NONE = there is none
 
 
+cdef struct Choice:
+    # The next command of a bank with requests.
+    int64_t ready         # the first cycle in which the bank allows it; bus and channel may allow it later
+    int64_t order         # number of entry of its request
+
+
 cdef struct Request:
     int64_t line
     int64_t id            # the line's number in the slice
@@ -51,6 +58,7 @@ cdef struct Request:
 cdef struct Channel:
     Timing timing
     Bank* bank
+    Choice* choice
     int64_t banks
     uint64_t* busy        # one bit per bank: 1 = it has requests
     int64_t lines_per_row
@@ -69,8 +77,9 @@ cdef inline int channel_init(Channel* c, int64_t banks) noexcept nogil:
     # Everything else is zeroed memory or the caller's to set. -1: out of memory.
     cdef int64_t i
     c.bank = <Bank*> calloc(<size_t> banks, sizeof(Bank))
+    c.choice = <Choice*> calloc(<size_t> banks, sizeof(Choice))
     c.busy = <uint64_t*> calloc(<size_t> (banks + 63 >> 6), sizeof(uint64_t))
-    if c.bank == NULL or c.busy == NULL:
+    if c.bank == NULL or c.choice == NULL or c.busy == NULL:
         return -1
     c.banks = banks
     for i in range(banks):
@@ -84,6 +93,7 @@ cdef inline int channel_init(Channel* c, int64_t banks) noexcept nogil:
 
 cdef inline void channel_free(Channel* c) noexcept nogil:
     free(c.bank)
+    free(c.choice)
     free(c.busy)
     free(c.request)
 
@@ -100,6 +110,25 @@ cdef inline int channel_grow(Channel* c) noexcept nogil:
     return 0
 
 
+cdef inline void choose_again(Channel* c, int64_t bank) noexcept nogil:
+    # Renew the choice of a bank with requests: its oldest one for the open row, or else the opening of a row for the
+    # oldest one. A bank without an open row is precharged, too: otherwise it would never get ahead of banks that have
+    # one, whose activations are booked that much earlier.
+    cdef const Bank* b = &c.bank[bank]
+    if b.hit != NONE:
+        c.choice[bank] = Choice(b.column, c.request[b.hit].number)
+    else:
+        c.choice[bank] = Choice(
+            max(b.precharge, b.activated + c.timing.trc - c.timing.trp), c.request[b.requests.oldest].number | OPENS
+        )
+
+
+cdef inline int64_t allowed_time(const Channel* c, const Choice* choice) noexcept nogil:
+    # The first cycle in which the bank, and the bus or the channel, allow the next command of a bank.
+    cdef int64_t column = c.bus_free - c.timing.tcl, opening = c.activated + c.timing.trrd - c.timing.trp
+    return max(choice.ready, opening if choice.order & OPENS else column)
+
+
 cdef inline int channel_enter(
     Channel* c, int64_t line, int64_t id, const Spread* spread, bint write, int64_t sectors
 ) noexcept nogil:
@@ -114,11 +143,13 @@ cdef inline int channel_enter(
     c.request[place] = Request(line, id, bank, row, write, sectors, c.entered, Link(NONE, NONE))
     recency_push(&b.requests, &c.request[0].link, place, sizeof(Request))
     c.busy[bank >> 6] |= <uint64_t> 1 << (bank & 63)
-    if b.hit == NONE and b.opened and b.row == row:
-        b.hit = place
     c.entered += 1
     c.queued += 1
-    c.next = LONG_AGO
+    if b.hit == NONE and b.opened and b.row == row:
+        b.hit = place
+    if b.hit == place or b.requests.size == 1:
+        choose_again(c, bank)
+        c.next = min(c.next, allowed_time(c, &c.choice[bank]))
     return 0
 
 
@@ -138,37 +169,30 @@ cdef inline void channel_leave(Channel* c, int64_t place) noexcept nogil:
     c.queued -= 1
 
 
-cdef inline int64_t column_time(const Channel* c, const Bank* b) noexcept nogil:
-    return max(b.column, c.bus_free - c.timing.tcl)
-
-
-cdef inline int64_t open_time(const Channel* c, const Bank* b) noexcept nogil:
-    # A bank without an open row is precharged, too: otherwise it would never get ahead of banks that have one, whose
-    # activations are booked that much earlier.
-    cdef int64_t activate = max(b.activated + c.timing.trc, c.activated + c.timing.trrd)
-    return max(b.precharge, activate - c.timing.trp)
-
-
-cdef inline void open_row(Channel* c, Bank* b, int64_t now) noexcept nogil:
+cdef inline void open_row(Channel* c, int64_t bank, int64_t now) noexcept nogil:
     # Open the row of the oldest request of a bank.
+    cdef Bank* b = &c.bank[bank]
     b.activated = c.activated = now + c.timing.trp
     b.opened = True
     b.hit = b.requests.oldest
     b.row = c.request[b.hit].row
     b.column = b.activated + c.timing.trcd
     b.precharge = b.activated + c.timing.tras
+    choose_again(c, bank)
     c.activations += 1
 
 
-cdef inline Request move_line(Channel* c, int64_t place, int64_t now) noexcept nogil:
-    # Take out a request for the open row of its bank, and move its line; the data are over at `bus_free`.
-    cdef Request r = c.request[place]
-    cdef Bank* b = &c.bank[r.bank]
+cdef inline Request move_line(Channel* c, int64_t bank, int64_t now) noexcept nogil:
+    # Take out the oldest request for the open row of a bank, and move its line; the data are over at `bus_free`.
+    cdef Bank* b = &c.bank[bank]
+    cdef Request r = c.request[b.hit]
     cdef int64_t burst = c.timing.write_burst if r.write else c.timing.burst
     c.bus_free = now + c.timing.tcl + burst
     b.column = now + burst
     b.precharge = max(b.precharge, now + burst)
-    channel_leave(c, place)
+    channel_leave(c, b.hit)
+    if b.requests.size > 0:
+        choose_again(c, bank)
     if r.write:
         c.writes += 1
     else:
@@ -177,28 +201,37 @@ cdef inline Request move_line(Channel* c, int64_t place, int64_t now) noexcept n
 
 
 cdef inline bint channel_command(Channel* c, int64_t now, Request* served) noexcept nogil:
-    # Send the command of cycle `now`, if one is possible; True: it moved the line of `served`. `next` becomes the
-    # first later cycle at which another may be possible. The oldest request for an open row is first, and then the oldest
-    # of the banks that may open one. O(banks with requests).
-    cdef int64_t word, time, soonest = FOREVER, place = NONE, opening = NONE
+    # Send the command of cycle `now`, if one is possible; True: it moved the line of `served`. `next` becomes a later
+    # cycle, before which no other is possible. The oldest request for an open row is first, and then the oldest of the
+    # banks that may open one. O(banks with requests).
+    cdef int64_t word, at, time, soonest = FOREVER, first = FOREVER, bank = NONE, opening = 0
     cdef uint64_t left
-    cdef Bank* b
+    cdef const Choice* choice
     for word in range(c.banks + 63 >> 6):
         left = c.busy[word]
         while left:
-            b = &c.bank[(word << 6) + lowest_bit(left)]
+            at = (word << 6) + lowest_bit(left)
             left &= left - 1
-            time = column_time(c, b) if b.hit != NONE else open_time(c, b)
+            choice = &c.choice[at]
+            time = allowed_time(c, choice)
             if time > now:
                 soonest = min(soonest, time)
-            elif b.hit != NONE:
-                if place == NONE or c.request[b.hit].number < c.request[place].number:
-                    place = b.hit
-            elif opening == NONE or c.request[b.requests.oldest].number < c.request[opening].number:
-                opening = b.requests.oldest
-    if place != NONE:
-        served[0] = move_line(c, place, now)
-    elif opening != NONE:
-        open_row(c, &c.bank[c.request[opening].bank], now)
-    c.next = soonest if place == NONE and opening == NONE else now + 1
-    return place != NONE
+            else:
+                opening += choice.order & OPENS != 0
+                if choice.order < first:
+                    first = choice.order
+                    bank = at
+    if bank == NONE:
+        c.next = soonest
+        return False
+    if first & OPENS:
+        open_row(c, bank, now)
+        soonest = min(soonest, allowed_time(c, &c.choice[bank]))
+        if opening > 1:
+            soonest = min(soonest, now + c.timing.trrd)
+        c.next = max(soonest, now + 1)
+        return False
+    served[0] = move_line(c, bank, now)
+    # Unless a bank may open a row, the others that were ready, and this one, wait until the bus is free.
+    c.next = now + 1 if opening > 0 else max(min(soonest, c.bus_free - c.timing.tcl), now + 1)
+    return True
