@@ -101,6 +101,9 @@ class GPU(Presented):
         to a block, and the bytes of each block that the driver reserves.
     max_block_threads
         Limit on the threads of a block.
+    constant_line
+        Bytes of a line of the constant cache that reads from the L2 (L1.5), a power of two: what a kernel fetches where
+        it first reads constant memory; 0 = unknown, constant memory is not counted.
     l1
         The L1 data cache of each SM.
     latency, paper_latency
@@ -135,6 +138,7 @@ class GPU(Presented):
     shared_memory_unit: int = 1
     shared_memory_reserved: int = 0
     max_block_threads: int = 1024
+    constant_line: int = 0
     l1: CacheConfig
     latency: LatencyConfig = field(default_factory=lambda: LatencyConfig())
     paper_latency: LatencyConfig = field(default_factory=lambda: LatencyConfig(lat_min=100, sigma=5.0, hit_latency=0))
@@ -156,6 +160,9 @@ class GPU(Presented):
             raise ConfigError(f"architecture={self.architecture!r}: must be a text")
         check_int("shared_memory", self.shared_memory, 0)
         check_int("shared_memory_reserved", self.shared_memory_reserved, 0)
+        check_int("constant_line", self.constant_line, 0)
+        if self.constant_line & (self.constant_line - 1):
+            raise ConfigError(f"constant_line={self.constant_line}: must be a power of two, or 0")
         check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         for name, cls in GPU_TABLES.items():
             value = getattr(self, name)
@@ -198,6 +205,11 @@ class GPU(Presented):
     def l2_fetch_bytes(self) -> int:
         """Bytes that a read miss in the L2 fetches from DRAM: those of a sector unless `l2.fetch` says otherwise."""
         return self.l2_sector_bytes if self.l2.fetch is None else self.l2.fetch
+
+    @property
+    def constant_fetch_bytes(self) -> int:
+        """Bytes that the first read of a line of constant memory fetches from DRAM; 0 if `constant_line` is unknown."""
+        return self.constant_line and max(self.constant_line, self.l2_fetch_bytes)
 
     @property
     def l2_dirty_sectors(self) -> int:
@@ -290,7 +302,7 @@ UNLIMITED_FIELDS = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshr
 """Fields of those tables for which None, written as ``inf``, means unlimited."""
 
 DEFAULTS_OMITTED = {
-    "": ("architecture", "register_files", "shared_memory_unit", "shared_memory_reserved"),
+    "": ("architecture", "register_files", "shared_memory_unit", "shared_memory_reserved", "constant_line"),
     "l1": (
         "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "bare_factor",
         "caches", "dlcm", "tag_sets", "reserved", "pools", "protected",

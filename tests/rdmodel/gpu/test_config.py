@@ -132,6 +132,10 @@ def test_choices_are_kept_in_order_and_once():
         ({"register_files": 0}, "register_files=0: must be at least 1"),
         ({"shared_memory_unit": 0}, "shared_memory_unit=0: must be at least 1"),
         ({"shared_memory_reserved": -1}, "shared_memory_reserved=-1: must be at least 0"),
+        ({"constant_line": -64}, "constant_line=-64: must be at least 0"),
+        ({"constant_line": 96}, "constant_line=96: must be a power of two, or 0"),
+        ({"constant_line": "256"}, "constant_line='256': must be a whole number"),
+        ({"constant_line": None}, "constant_line=None: must be a whole number"),
         (
             {"l1": CacheConfig(**UNIFIED), "shared_memory": 49152},
             "shared_memory=49152: must be the largest of l1.carveouts, 65536, because the L1 shares",
@@ -152,13 +156,21 @@ def test_the_sector_and_the_fetch_of_an_l2_follow_from_the_line():
     assert gpu(l1=dataclasses.replace(L1, request_bytes=32)).sectored
 
 
+def test_constant_memory_is_fetched_in_lines_of_its_cache_or_in_what_the_l2_fetches():
+    assert gpu().constant_fetch_bytes == gpu(l2=L2Config(sector=32)).constant_fetch_bytes == 0
+    assert gpu(constant_line=256).constant_fetch_bytes == 256
+    assert gpu(constant_line=64).constant_fetch_bytes == 128
+    assert gpu(constant_line=16, l2=L2Config(sector=32, fetch=64)).constant_fetch_bytes == 64
+
+
 def test_a_gpu_from_before_maxwell_has_the_same_dict_as_before_sectors():
     plain = gpu().to_dict()
     assert list(plain["l1"]) == [
         "size", "ways", "line", "index", "mshrs", "mshr_merge", "mshr_per_warp", "allocate", "miss_queue",
     ]  # fmt: skip
     assert list(plain["l2"]) == ["clock", "slices", "size", "ways", "mshrs", "mshr_merge", "queue", "latency"]
-    assert {"architecture", "register_files", "shared_memory_unit", "shared_memory_reserved"}.isdisjoint(plain)
+    younger = {"architecture", "register_files", "shared_memory_unit", "shared_memory_reserved", "constant_line"}
+    assert younger.isdisjoint(plain)
 
 
 def test_a_sectored_gpu_survives_its_dict():

@@ -226,7 +226,8 @@ def test_without_such_a_table_near_misses_come_from_all_keys():
     ("key", "text"),
     [
         ("register_files", "1"), ("shared_memory_unit", "1"), ("shared_memory_reserved", "0"),
-        ("l1.sector", "none"), ("l1.request_bytes", "128"), ("l1.tags_per_step", "1"), ("l1.stores", "free"),
+        ("constant_line", "0"), ("l1.sector", "none"), ("l1.request_bytes", "128"),
+        ("l1.tags_per_step", "1"), ("l1.stores", "free"),
         ("l1.unified", "0"), ("l1.carveouts", ""), ("l1.carveout", "auto"), ("l1.caches", "nc,local,global"),
         ("l2.sector", "none"), ("l2.fetch", "none"), ("l2.index", "linear"), ("l2.partitions", "1"),
         ("l2.partition_latency", "0"), ("core.alu_latency", "1"), ("core.store_acks", "false"),

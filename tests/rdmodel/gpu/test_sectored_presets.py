@@ -59,7 +59,8 @@ MEASURED = {
 
 ORIGIN = re.compile(
     r"NVIDIA(,|:| engineer)|CUDA C\+\+ Programming Guide|GPGPU-Sim 4 \(|follows from |logs of Nsight Compute"
-    r"|[A-Za-z0-9-]+/[a-z-]+@[0-9a-f]+, |inferred|fitted to the simulator by: |measured by this project on an H[12]00"
+    r"|[A-Za-z0-9-]+/[a-z0-9-]+@[0-9a-f]+, |inferred|fitted to the simulator by: "
+    r"|measured by this project on an H[12]00"
 )
 REASON = re.compile(r"inferred(, not (measured|checked at the source))?(:| from | to be as )")
 
