@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from rdmodel.common.late_dataclass import dataclass
@@ -27,6 +27,12 @@ class Estimate:
     high: float
     sampled: str
     confidence: float = CONFIDENCE
+
+    def plus(self, known: float) -> Estimate:
+        """Return the estimate of a number that is larger by a known one."""
+        if not known:
+            return self
+        return replace(self, value=self.value + known, low=self.low + known, high=self.high + known)
 
     def __contains__(self, value: float) -> bool:
         """Tell whether the interval contains a number; rounding errors at its ends are tolerated."""

@@ -19,8 +19,8 @@ from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from rdmodel.results.prediction import L2Prediction, Prediction
 from rdmodel.trace import Launch
 
-FOLLOWING_L2_COUNTS = ("write_backs", "dirty")
-"""Counters of the L2 that follow from the number of sectors that became dirty."""
+FOLLOWING_L2_COUNTS = ("write_backs", "dirty", "constant_sectors")
+"""Counters of the L2 that follow from the number of sectors that became dirty, or that do not grow with the grid."""
 
 L2_COUNTS = tuple(name for name in L2Prediction.COUNTERS if name not in FOLLOWING_L2_COUNTS)
 """Counters of the L2 that are extrapolated."""
@@ -82,6 +82,7 @@ def collect_counts(prediction: Prediction, instructions: float) -> CountsByName:
     counts["instructions"] = instructions
     if prediction.l2 is not None:
         counts |= {f"l2_{name}": getattr(prediction.l2, name) for name in L2_COUNTS}
+        counts["l2_dram_read_sectors"] = prediction.l2.missed_sectors
         counts["l2_dirtied"] = prediction.l2.write_backs + prediction.l2.dirty
     return counts
 
@@ -284,6 +285,7 @@ def replace_counts(prediction: Prediction, counts: CountsByName, gpu: GPU) -> Pr
             dirty = min(dirty, float(gpu.l2_dirty_sectors))
         known: dict[str, Any] = {name: counts[f"l2_{name}"] for name in L2_COUNTS}
         l2 = replace(prediction.l2, **known, dirty=dirty, write_backs=counts["l2_dirtied"] - dirty)
+        l2 = l2.with_constants(prediction.l2.constant_sectors)
     plain: dict[str, Any] = {name: counts[name] for name in SmCounts.COUNTERS}
     misses = MissCounts(*(counts[cause] for cause in MissCounts.CAUSES))
     stores = StoreCounts(*(counts[f"stores_{name}"] for name in StoreCounts.COUNTS))
@@ -317,11 +319,11 @@ def make_estimates(
         known |= {
             "l2_reads": (l2.reads, errors.get("l2_reads", 0.0)),
             "l2_misses": (l2.misses, errors.get("l2_misses", 0.0)),
-            "dram_read_sectors": (l2.dram_read_sectors, errors.get("l2_dram_read_sectors", 0.0)),
+            "dram_read_sectors": (l2.missed_sectors, errors.get("l2_dram_read_sectors", 0.0)),
             "l2_bytes": (l2.bytes, l2.sector * hypot(errors.get("l2_reads", 0.0), errors.get("l2_writes", 0.0))),
         }
         of_dram = hypot(errors.get("l2_dram_read_sectors", 0.0), errors.get("l2_dirtied", 0.0))
-        known["dram_bytes"] = l2.dram_bytes, l2.sector * of_dram
+        known["dram_bytes"] = l2.dram_bytes - l2.constant_sectors * l2.sector, l2.sector * of_dram
         below, above = reach.get("l2_reads", (0.0, 0.0))
         reach["l2_bytes"] = l2.sector * below, l2.sector * above
         below, above = reach.get("dram_read_sectors", (0.0, 0.0))
@@ -335,6 +337,9 @@ def make_estimates(
         found["l2_miss_rate"] = _rate(found["l2_misses"], found["l2_reads"])
     elif l2 is not None:
         found["l2_miss_rate"] = _make_estimate("l2_miss_rate", l2.miss_rate, 0.0, sampled)
+    if l2 is not None:
+        for name, unit in (("dram_read_sectors", 1), ("dram_bytes", l2.sector)):
+            found[name] = found[name].plus(l2.constant_sectors * unit)
     return found
 
 

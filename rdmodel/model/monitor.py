@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
 from rdmodel.trace import Trace
-from rdmodel.trace.coalescing import StoreRule, WarpStream, open_block
+from rdmodel.trace.coalescing import StoreRule, WarpStream, open_warps
+from rdmodel.trace.constants import ConstantReads
+from rdmodel.trace.trace import locate_block
 
 
 class RunMonitor:
@@ -49,12 +51,16 @@ class RunMonitor:
 
 
 class PartTimer:
-    """Time that one part spent on the trace and on waiting for it, in seconds, and the blocks that it started."""
+    """Time that one part spent on the trace and on waiting for it, in seconds, and the blocks that it started.
+
+    `constants`, if it is given, gets the places of constant memory that the opened blocks read.
+    """
 
     def __init__(self, monitor: RunMonitor) -> None:
         self.trace_seconds = 0.0
         self.wait_seconds = 0.0
         self.blocks_started = 0
+        self.constants: ConstantReads | None = None
         self._monitor = monitor
         self.tick = monitor.tick
 
@@ -81,7 +87,10 @@ class PartTimer:
         arrived = perf_counter()
         with self._monitor.trace_lock:
             started = perf_counter()
-            streams = open_block(trace, block, line, rule, request_bytes, bypass)
+            source, first = locate_block(trace, block)
+            if self.constants is not None:
+                self.constants.add(source, first, trace.launch.block_warps)
+            streams = open_warps(trace, source, first, line, rule, request_bytes, bypass)
         self.wait_seconds += started - arrived
         self.trace_seconds += perf_counter() - started
         self.blocks_started += begins

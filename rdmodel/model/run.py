@@ -29,6 +29,7 @@ from rdmodel.results.origins import Origins, add_origins
 from rdmodel.results.prediction import L2Prediction, Prediction
 from rdmodel.reuse.histogram import Histogram
 from rdmodel.trace import Trace
+from rdmodel.trace.constants import ConstantReads
 
 if TYPE_CHECKING:
     from rdmodel.model.grid_windows import WindowResult
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """Counters and times of one part: of one SM, or of several SMs that share a dispatcher or an L2."""
+    """Counters and times of one part: of one SM, or of several SMs that share a dispatcher or an L2.
+
+    `constants` are the numbers of the lines of constant memory that the blocks of the part read, with an L2.
+    """
 
     counts: list[SmCounts]
     histograms: list[Histogram]
@@ -45,6 +49,7 @@ class PartResult:
     l2: L2Prediction | None = None
     window: WindowResult | None = None
     late: LateCounts | None = None
+    constants: frozenset[int] = frozenset()
     origins: tuple[Origins, ...] = ()
 
 
@@ -105,10 +110,12 @@ class ModelRun:
         if not self.options.l2:
             dispatch(sms, queue, cap)
             return self._part_result(sms, timer, started)
+        collect_constants(timer, self.trace, self.gpu)
         l2 = shared_l2.SharedL2(self.gpu, len(self.dealt))
         supplies = [queue if self._dispatched else iter(blocks) for _, blocks in busy]
         shared_l2.run_side_by_side(sms, supplies, cap, l2)
-        return self._add_l2(self._part_result(sms, timer, started), l2)
+        result = self._add_l2(self._part_result(sms, timer, started), l2)
+        return dataclasses.replace(result, constants=collected_constants(timer))
 
     def _sm(self, number: int, timer: PartTimer) -> Sm:
         return self._sms([number], timer)[0]
@@ -155,13 +162,37 @@ class ModelRun:
             sms_modelled=len(counts),
             **totals,
             histogram=sum_histograms(histograms) if self.track else None,
-            l2=parts[0].l2,
+            l2=_add_constants(parts, self.gpu),
             origins=add_origins(origins) if origins else None,
             trace_seconds=sum(part.trace_seconds for part in parts),
             seconds=sum(part.seconds for part in parts),
             config={**describe(self.trace, self.gpu, self.options, self.seed), "seeds": 1},
             per_sm=tuple(counts),
         )
+
+
+def collect_constants(timer: PartTimer, trace: Trace, gpu: GPU) -> None:
+    """Let a part collect the constant memory that its blocks read, if it is known how much of it a GPU fetches."""
+    if gpu.constant_fetch_bytes:
+        timer.constants = ConstantReads(trace.launch, gpu.constant_fetch_bytes)
+
+
+def collected_constants(timer: PartTimer) -> frozenset[int]:
+    """Return the numbers of the lines of constant memory that the blocks of a part have read."""
+    return frozenset() if timer.constants is None else frozenset(timer.constants.numbers)
+
+
+def all_constants(parts: Sequence[PartResult]) -> frozenset[int]:
+    """Return the numbers of the lines of constant memory that the blocks of all parts have read."""
+    return frozenset[int]().union(*(part.constants for part in parts))
+
+
+def _add_constants(parts: Sequence[PartResult], gpu: GPU) -> L2Prediction | None:
+    """Return the counters of the L2 of the first part, with the constant memory that the blocks of all parts read."""
+    l2, lines = parts[0].l2, all_constants(parts)
+    if l2 is None or not lines:
+        return l2
+    return l2.with_constants(len(lines) * gpu.constant_fetch_bytes // gpu.l2_sector_bytes)
 
 
 def model_seconds(timer: PartTimer, started: float) -> float:

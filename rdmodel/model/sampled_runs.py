@@ -13,7 +13,14 @@ from rdmodel.model.grid_pilot import Pilot
 from rdmodel.model.grid_schedule import GridSchedule
 from rdmodel.model.grid_windows import GridWindow, WindowRunner
 from rdmodel.model.monitor import PartTimer, RunMonitor
-from rdmodel.model.run import ModelRun, PartResult, model_seconds
+from rdmodel.model.run import (
+    ModelRun,
+    PartResult,
+    all_constants,
+    collect_constants,
+    collected_constants,
+    model_seconds,
+)
 from rdmodel.model.sample_blocks import SampledSm, StretchPlan, estimate_from_stretches
 from rdmodel.model.sample_grid import GridPlan, GridSample
 from rdmodel.results.counts import SmCounts
@@ -88,8 +95,10 @@ class SampledGridRun(ModelRun):
 
     def _run_window(self, runner: WindowRunner, window: GridWindow, timer: PartTimer) -> PartResult:
         started = perf_counter()
+        collect_constants(timer, self.trace, self.gpu)
         found = runner.run(window, timer)
-        return PartResult([], [], timer.trace_seconds, model_seconds(timer, started), window=found)
+        seconds = timer.trace_seconds, model_seconds(timer, started)
+        return PartResult([], [], *seconds, window=found, constants=collected_constants(timer))
 
     def result(self, parts: Sequence[PartResult]) -> Prediction:
         """Estimate the counters of the whole grid from those of the windows."""
@@ -98,8 +107,12 @@ class SampledGridRun(ModelRun):
         sample = GridSample(self.plan, windows, self.counted, self.gpu.l2_dirty_sectors, self.schedule.slots)
         total = SmCounts(sm=0, blocks=self.plan.blocks, **sample.totals(self.options.sms))
         seconds = {name: sum(getattr(part, name) for part in parts) for name in ("trace_seconds", "seconds")}
-        result = ModelRun.result(self, [PartResult([total], [], **seconds, l2=sample.l2(self.gpu, self.options.sms))])
-        return dataclasses.replace(result, sms_modelled=self.options.sms, per_sm=(), estimates=sample.estimate())
+        l2 = sample.l2(self.gpu, self.options.sms)
+        result = ModelRun.result(self, [PartResult([total], [], **seconds, l2=l2, constants=all_constants(parts))])
+        assert result.l2 is not None
+        estimates = sample.estimate()
+        estimates["dram_read_sectors"] = estimates["dram_read_sectors"].plus(result.l2.constant_sectors)
+        return dataclasses.replace(result, sms_modelled=self.options.sms, per_sm=(), estimates=estimates)
 
 
 def run_numbered_part(run: SampledGridRun, number: int) -> tuple[int, PartResult]:

@@ -194,7 +194,7 @@ class SharedL2:
         """Return the counters of the L2, of all requests; they must be in period 0, and the late part in period 1."""
         late = self.counts(1)
         counts = {name: count + late[name] for name, count in self.counts(0).items()} | {"dirty": self._cache.dirty()}
-        known = {name: counts[name] for name in L2Prediction.COUNTERS}
+        known = {name: counts[name] for name in L2Prediction.COUNTERS if name in counts}
         return L2Prediction(sms_modelled=self._sms, line=self._line, sector=self._sector, **known)
 
     def _serve(self, until: int | None) -> None:

@@ -35,8 +35,10 @@ class L2Prediction:
     `write_backs` are dirty sectors that were evicted or cleaned; those still `dirty` in the L2 at the end are not
     included. These counters are sectors of `sector` bytes, of lines of `line` bytes; before Maxwell, a sector is a
     line.
-    `dram_read_sectors` are the sectors that misses fetch from DRAM, and `partition_sectors` those that move between an
-    SM in one partition of the L2 and a line at home in another. `COUNTERS` has the names of the counters.
+    `dram_read_sectors` are the sectors that are fetched from DRAM: by misses, and `constant_sectors` for the constant
+    caches, which read them first (docs/model.md section 14); these are no `reads`. `partition_sectors` are those that
+    move between an SM in one partition of the L2 and a line at home in another. `COUNTERS` has the names of the
+    counters.
     """
 
     COUNTERS: ClassVar[tuple[str, ...]]
@@ -53,6 +55,18 @@ class L2Prediction:
     dirty: float
     dram_read_sectors: float
     partition_sectors: float
+    constant_sectors: float = 0
+
+    def with_constants(self, sectors: float) -> L2Prediction:
+        """Return these counters with so many more DRAM reads, which are those of constant memory."""
+        reads = self.dram_read_sectors + sectors
+        counted: L2Prediction = replace(self, dram_read_sectors=reads, constant_sectors=sectors)
+        return counted
+
+    @property
+    def missed_sectors(self) -> float:
+        """Sectors that misses fetch from DRAM: `dram_read_sectors` without those of constant memory."""
+        return self.dram_read_sectors - self.constant_sectors
 
     @property
     def miss_rate(self) -> float:
@@ -71,12 +85,16 @@ class L2Prediction:
 
     def metrics(self) -> dict[str, float]:
         """Return the counters by the names that Nsight Compute has for them, if `sector` is 32 bytes."""
-        return l2_metrics(self.reads, self.hits, self.writes, self.dram_read_sectors, self.write_backs)
+        dram = self.dram_read_sectors, self.write_backs
+        return l2_metrics(self.reads, self.hits, self.writes, *dram, constants=self.constant_sectors)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counters and the rates and byte counts derived from them."""
+        """Return the counters and the rates and byte counts derived from them; no `constant_sectors` if it is 0."""
+        plain = asdict(self)
+        if not self.constant_sectors:
+            del plain["constant_sectors"]
         return {
-            **asdict(self),
+            **plain,
             "read_hits": self.hits,
             "read_misses": self.misses,
             "dram_write_sectors": self.write_backs,
