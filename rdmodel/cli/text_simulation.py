@@ -222,11 +222,14 @@ def _dram_rows(dram: DramCounts, seconds: float) -> list[Row]:
     requests = dram.reads + dram.writes
     rate = dram.bytes / seconds / 1e9 if seconds else 0.0
     pairs = [("reads", dram.reads), ("writes", dram.writes), ("row hits", requests - dram.activations)]
-    return [
+    rows = [
         ("  DRAM", "requests", "of all"),
         *_share_rows(pairs, requests),
         ("    bytes", count(dram.bytes), f"{rate:,.2f} GB/s"),
     ]
+    if dram.constant_sectors:
+        rows.append(("      sectors of constant memory", count(dram.constant_sectors), ""))
+    return rows
 
 
 def _share_rows(pairs: Iterable[tuple[str, Any]], whole: float) -> list[Row]:

@@ -88,12 +88,15 @@ class DramCounts:
     """Counters of all DRAM channels: reads and writes, rows opened, and bytes moved.
 
     A read or a write is an access to a line or, where lines have sectors, to the sectors that are fetched together.
+    `constant_sectors` are the sectors of constant memory that the launch reads first. They are among `bytes`, but not
+    among `reads`: they take no time.
     """
 
     reads: int
     writes: int
     activations: int
     bytes: int
+    constant_sectors: int = 0
 
     @property
     def row_hit_rate(self) -> float:
@@ -102,8 +105,11 @@ class DramCounts:
         return (requests - self.activations) / requests if requests else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts and the row hit rate."""
-        return {**asdict(self), "row_hit_rate": self.row_hit_rate}
+        """Return the counts and the row hit rate; no `constant_sectors` if it is 0."""
+        plain = asdict(self)
+        if not self.constant_sectors:
+            del plain["constant_sectors"]
+        return {**plain, "row_hit_rate": self.row_hit_rate}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

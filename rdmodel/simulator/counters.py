@@ -97,7 +97,8 @@ def l2_result(counters: RawCounters) -> L2Counts:
     return L2Counts(**{name: value for name, value in counters.items() if name != "fails"}, stalls=stalls)
 
 
-def dram_result(counters: RawCounters, gpu: GPU) -> DramCounts:
-    """Return the counts of the DRAM from sums over its channels."""
-    read_bytes, write_bytes = counters["reads"] * gpu.l2_fetch_bytes, counters["writes"] * gpu.l2_sector_bytes
-    return DramCounts(**counters, bytes=read_bytes + write_bytes)
+def dram_result(counters: RawCounters, gpu: GPU, constant_sectors: int) -> DramCounts:
+    """Return the counts of the DRAM from sums over its channels, and from the sectors of constant memory."""
+    sectors = counters["writes"] + constant_sectors
+    moved = counters["reads"] * gpu.l2_fetch_bytes + sectors * gpu.l2_sector_bytes
+    return DramCounts(**counters, bytes=moved, constant_sectors=constant_sectors)

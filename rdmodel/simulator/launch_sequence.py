@@ -40,12 +40,12 @@ def _run_once(
     begun = finished * blocks
     learnt: dict[str, SimulationOptions] = {}
     results = []
-    machine = None
+    machine, constants = None, frozenset[int]()
     for request in requests:
         options = learnt.get(request.trace.launch.kernel, request.options)
         stage = _from(progress, begun, runs * blocks)
-        run = MachineRun(dataclasses.replace(request, options=options, progress=stage), machine)
-        machine = run.run()
+        run = MachineRun(dataclasses.replace(request, options=options, progress=stage), machine, constants)
+        machine, constants = run.run(), run.constant_lines
         results.append(run.result())
         learnt[request.trace.launch.kernel] = _remember(options, results[-1])
         begun += request.blocks

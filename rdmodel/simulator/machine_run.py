@@ -40,8 +40,10 @@ from rdmodel.trace.coalescing import (
     Chunk,
     StoreRule,
     WarpStream,
-    open_block,
+    open_warps,
 )
+from rdmodel.trace.constants import ConstantReads
+from rdmodel.trace.trace import locate_block
 
 CYCLES_PER_PAUSE = 1 << 14
 """Eventful cycles between two checks for signals and reports of progress: a few milliseconds, at most a second."""
@@ -101,10 +103,12 @@ class MachineRun:
     """One run of the compiled machine, which requests blocks and instructions and receives them.
 
     The L2 begins empty or, with the machine of a launch before, with the lines that it left; both have the same L2 and
-    the same policies.
+    the same policies. `constants` are the `constant_lines` that launches before have fetched.
     """
 
-    def __init__(self, request: Request, previous: Machine | None = None) -> None:
+    def __init__(
+        self, request: Request, previous: Machine | None = None, constants: frozenset[int] = frozenset()
+    ) -> None:
         self._request = request
         launch = request.trace.launch
         # No SM can have more blocks than there are.
@@ -113,6 +117,11 @@ class MachineRun:
         bypasses = bypasses_l1(request.gpu.l1, request.trace)
         self._bypass = bypass_table(request.gpu.l1) if bypasses else None
         self._machine = make_machine(request.gpu, request.options, slots, self._block_warps, bypasses=bypasses)
+        # With an ideal memory there is no DRAM, and of some GPUs it is not known how much they fetch.
+        self._constants: ConstantReads | None = None
+        self._constants_before = constants
+        if request.options.memory is None and request.gpu.constant_fetch_bytes:
+            self._constants = ConstantReads(launch, request.gpu.constant_fetch_bytes)
         if previous is not None:
             self._machine.take_lines(previous)
         self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS
@@ -196,8 +205,11 @@ class MachineRun:
         self._machine.start_block(sm, slot)
 
     def _open_block(self) -> list[WarpStream]:
-        l1 = self._request.gpu.l1
-        return open_block(self._request.trace, self._begun, l1.line, self._rule, l1.request_bytes, self._bypass)
+        trace, l1 = self._request.trace, self._request.gpu.l1
+        source, first = locate_block(trace, self._begun)
+        if self._constants is not None:
+            self._constants.add(source, first, self._block_warps)
+        return open_warps(trace, source, first, l1.line, self._rule, l1.request_bytes, self._bypass)
 
     def _report_accesses(self) -> None:
         """Call the observer with the accesses that were recorded since the last call."""
@@ -225,13 +237,25 @@ class MachineRun:
             traffic=traffic_result(sums, packet_bytes(request.gpu), sized=self._sized),
             miss_latencies=latency_result(self._machine.miss_latencies()),
             l2=l2_result(l2) if l2 else None,
-            dram=dram_result(dram, request.gpu) if dram else None,
+            dram=dram_result(dram, request.gpu, self._constant_sectors) if dram else None,
             trace_seconds=self._trace_seconds,
             seconds=self._seconds,
             config=request.config(),
             per_sm=per_sm,
             found=self._decided_limit(),
         )
+
+    @property
+    def constant_lines(self) -> frozenset[int]:
+        """Numbers of the lines of constant memory that this launch and those before have fetched."""
+        read = frozenset[int]() if self._constants is None else frozenset(self._constants.numbers)
+        return read | self._constants_before
+
+    @property
+    def _constant_sectors(self) -> int:
+        """Sectors of constant memory that this launch reads first; launches before leave theirs in the L2."""
+        gpu, lines = self._request.gpu, len(self.constant_lines) - len(self._constants_before)
+        return lines * gpu.constant_fetch_bytes // gpu.l2_sector_bytes
 
     def _decided_limit(self) -> dict[str, int]:
         """Return the limit that the machine has found by sampling; empty if it has not sampled."""

@@ -132,7 +132,9 @@ def simulated_counters(found: rd.Simulation) -> dict[str, float]:
     counted = found.to_dict()
     stores, l2, dram = counted["store_lookups"], counted["l2"], counted["dram"]
     dram_reads = dram["bytes"] // SECTOR_BYTES - dram["writes"]
-    memory = l2_metrics(l2["reads"], l2["reads"] - l2["misses"], l2["writes"], dram_reads, dram["writes"])
+    constants = dram.get("constant_sectors", 0)
+    served = l2["reads"], l2["reads"] - l2["misses"], l2["writes"]
+    memory = l2_metrics(*served, dram_reads, dram["writes"], constants=constants)
     return {
         "L1 loads hit": counted["hits"] + counted["pending_hits"],
         "L1 loads missed": counted["misses"]["total"],

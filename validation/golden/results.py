@@ -45,7 +45,7 @@ SIMULATED_SECTOR_COUNTERS = ("lookups", "tag_misses", "sector_misses", "store_lo
 """The same of simulations."""
 
 L2_SECTOR_COUNTERS = ("sector", "dram_read_sectors", "partition_sectors", "constant_sectors")
-"""The same of an L2."""
+"""The same of an L2 and of a DRAM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def counter_bytes(value: Any) -> bytes:
             left_out += SECTOR_COUNTERS
         if isinstance(value, rd.Simulation | SmSimulation):
             left_out += SIMULATED_SECTOR_COUNTERS
-        if isinstance(value, rd.L2Prediction | rd.L2Counts):
+        if isinstance(value, rd.L2Prediction | rd.L2Counts | rd.DramCounts):
             left_out += L2_SECTOR_COUNTERS
         counters = [field.name for field in fields(value) if field.name not in left_out]
         return b"{" + b",".join(name.encode() + b":" + counter_bytes(getattr(value, name)) for name in counters) + b"}"
