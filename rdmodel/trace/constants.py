@@ -7,7 +7,10 @@ from numpy.typing import NDArray
 
 from rdmodel.trace.columns import Columns, Program, Segment, Space
 from rdmodel.trace.launch import WARP, Launch
-from rdmodel.trace.moved import MovedProgram, segments_of
+from rdmodel.trace.moved import segments_of
+
+MAX_KNOWN_COLUMNS, MAX_KNOWN_INSTRUCTIONS = 256, 4096
+"""Columns of segments whose loads from constant memory are remembered, and the longest one of them."""
 
 _CONSTANT = int(Space.CONSTANT)
 
@@ -32,21 +35,30 @@ class ConstantReads:
         """Addresses of the units, divided by `unit`."""
         self._bases = np.array([array.base for array in launch.arrays], np.int64)
         self._ends = np.array([array.base + array.bytes for array in launch.arrays], np.int64)
-        self._without: object = None
+        self._places: dict[int, tuple[NDArray[np.uint8], list[int]]] = {}
 
     def add(self, content: Columns | Program, first: int, warps: int) -> None:
         """Add what a block reads: `content` holds it, with its `warps` warps from the warp `first` on."""
         if isinstance(content, Columns):
             self._add_rows(content, int(content.warp_start[first]), int(content.warp_start[first + warps]))
             return
-        shared = content.shared if isinstance(content, MovedProgram) else None
-        if shared is not None and shared is self._without:
-            return
-        if any((segment.space == _CONSTANT).any() for segment in segments_of(content)):
+        if any(self._constant_loads(segment) for segment in segments_of(content)):
             for segment in content:
                 self._add_segment(segment)
-        else:
-            self._without = shared  # blocks that share a program without such loads need no further look
+
+    def _constant_loads(self, segment: Segment) -> list[int]:
+        """Return the places of the loads from constant memory; segments of many blocks share the column they have."""
+        spaces = segment.space
+        known = self._places.get(id(spaces))
+        if known is not None:
+            return known[1]
+        places: list[int] = np.flatnonzero(spaces == _CONSTANT).tolist()
+        if len(spaces) <= MAX_KNOWN_INSTRUCTIONS:
+            if len(self._places) >= MAX_KNOWN_COLUMNS:
+                self._places.clear()
+            # The entry holds the column, so that no other one can get the id of its key.
+            self._places[id(spaces)] = spaces, places
+        return places
 
     def _add_rows(self, columns: Columns, first: int, end: int) -> None:
         rows = first + np.flatnonzero(columns.space[first:end] == _CONSTANT)
@@ -60,7 +72,7 @@ class ConstantReads:
             self._add_units(self._inside(np.unique(addresses[sizes == size])), size)
 
     def _add_segment(self, segment: Segment) -> None:
-        for at in np.flatnonzero(segment.space == _CONSTANT).tolist():
+        for at in self._constant_loads(segment):
             active = (segment.mask[:, at, None] >> np.arange(WARP, dtype=np.uint32) & 1).astype(np.bool_)
             begins = self._inside(np.unique(segment.base[:, at][active]))
             size, step = int(segment.size[at]), int(segment.step[at])
