@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracegen.affine.affine_form import Affine, Extreme, leaves
-from tracegen.affine.nest import Nest, NestAccess, NestBarrier, NestGuard, NestLoop, NestNode
+from tracegen.affine.nest import BLOCK_DIMENSIONS, Nest, NestAccess, NestBarrier, NestGuard, NestLoop, NestNode
 
 MIN_ITERATIONS = 2
 """Minimum number of iterations of a shortened loop."""
@@ -31,13 +31,17 @@ class ShortenedNest(Nest):
     """A nest whose outermost loops around others end after about `share` of their largest number of iterations.
 
     `loops` are these loops. If all blocks and threads execute them equally often, `uniform`, each keeps the same share.
+    How often a block executes them depends on its ids along `block_dimensions` only.
     """
 
     def __init__(self, nest: Nest, share: float) -> None:
         self.box, self.moves, self.control = nest.box, nest.moves, nest.control
         self.loops: list[ShortLoop] = []
         self.body = self._cut(nest.body, share)
-        self.uniform = not any(form.terms for short in self.loops for form in leaves(short.loop.distance))
+        terms = [term for short in self.loops for form in leaves(short.loop.distance) for term in form.terms]
+        self.uniform = not terms
+        used = {dimension for dimension, _ in terms}
+        self.block_dimensions = tuple(dimension for dimension in BLOCK_DIMENSIONS if dimension in used)
 
     def _cut(self, body: Sequence[NestNode], share: float) -> list[NestNode]:
         nodes: list[NestNode] = []

@@ -11,7 +11,7 @@ from rdmodel.trace import InstructionSource, Program, Work, check_blocks, missin
 from rdmodel.trace.moved import move_program
 from tracegen.affine.binding import bind_kernel
 from tracegen.affine.generation import Generator
-from tracegen.affine.nest import NestAccess, walk
+from tracegen.affine.nest import MAX_KNOWN_PARTS, NestAccess, walk
 from tracegen.affine.shortening import ShortenedNest
 from tracegen.affine.statements import KernelForm
 from tracegen.affine.work import NestWork
@@ -95,10 +95,16 @@ class AffineTrace(GeneratedTrace):
             offsets = nest.address_offsets(start)
             return move_program(program, offsets) if offsets.any() else program
 
+        known: dict[tuple[int, ...], float] = {}
+
         def remaining_share(block: int) -> float:
-            return nest.remaining_share(
-                (block % width, block // width % height, block // (width * height)), geometry.thread
-            )
+            at = (block % width, block // width % height, block // (width * height))
+            key = tuple(at[dimension] for dimension in nest.block_dimensions)
+            if (found := known.get(key)) is None:
+                if len(known) >= MAX_KNOWN_PARTS:
+                    known.clear()
+                found = known[key] = nest.remaining_share(at, geometry.thread)
+            return found
 
         if not nest.uniform:
             return make, remaining_share
