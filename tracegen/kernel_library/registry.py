@@ -113,7 +113,8 @@ class KernelSpec:
         arrays = allocate(declared, base=BASE if base is None else base, threads=launch.threads)
         params = {**resolved.sizes, **resolved.labels}
         work = partial(nest_work, self.name, launch.block, tuple(params.items())) if has_nest(self.name) else None
-        return KernelTrace(self.function, launch, arrays, params, blocks=blocks, ahead=True, work=work, unroll=unroll)
+        run = partial(KernelTrace, batches=True, cache_ops=False, work=work, unroll=unroll)
+        return run(self.function, launch, arrays, params, blocks=blocks)
 
     def result(self, **params: Any) -> dict[str, NDArray[Any]]:
         """Compute with NumPy the arrays that the kernel writes, by name.

@@ -39,7 +39,7 @@ MAX_FAILED_BATCHES = 3
 
 
 class BlockRunner:
-    """Runner of the blocks of a kernel: one at a time or, with `ahead`, in batches of blocks that behave alike.
+    """Runner of the blocks of a kernel: one at a time or, with `batches`, many at a time.
 
     `traced` are the blocks of the trace, and `sites` numbers the places that access memory. A block that was not
     announced begins a batch of those that will probably be requested next: they are predicted from the distance
@@ -54,14 +54,14 @@ class BlockRunner:
         launch: Launch,
         traced: Container[int],
         *,
-        ahead: bool,
+        batches: bool,
         unroll: int | None,
     ) -> None:
         self._function, self._arguments, self._launch, self._traced = function, arguments, launch, traced
         self._unroll = unroll
         self.sites = CallSites(inspect.unwrap(function).__code__)
         self._geometry = Geometry(launch)
-        self._max_size = self._fitting_size = MAX_BATCH_THREADS // len(self._geometry.lane) if ahead else 1
+        self._max_size = self._fitting_size = MAX_BATCH_THREADS // len(self._geometry.lane) if batches else 1
         self._ready: deque[dict[int, Program]] = deque(maxlen=MAX_READY_BATCHES)
         self._announced: deque[_Announced] = deque(maxlen=MAX_ANNOUNCED)
         self._measured = False

@@ -13,7 +13,8 @@ A kernel is a function of a `Block` `k`, its arrays and its sizes. All threads o
     >>> len(t)
     96
 
-The function runs each time that a block is requested, so a trace takes no memory. It must do the same every time.
+The function runs each time that a block is requested, so a trace takes no memory. It must do the same every time. With
+``batches=True`` it runs for several blocks at once.
 Stores do not change the data of arrays.
 """
 
@@ -25,6 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from rdmodel.common.checks import check_flag
 from rdmodel.errors import ConfigError, LaunchError, unknown
 from rdmodel.trace import InstructionSource, Launch, Program, Work, check_blocks, missing_block
 from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos, shared_bytes
@@ -55,6 +57,7 @@ def trace(
     registers: int = 0,
     shared_memory: int = 0,
     unroll: Unroll = DEFAULT_UNROLL,
+    batches: bool = False,
     **params: Any,
 ) -> KernelTrace:
     """Trace a kernel that is a Python function, ``function(k, ...)``; the module docstring has an example.
@@ -81,6 +84,10 @@ def trace(
     unroll
         How often compilers unroll an innermost loop that does not say otherwise. The loads of an unrolled body issue
         together, and the next body waits for them. ``"none"``: bodies do not wait for each other.
+    batches
+        Whether the function may run for several blocks at once, which is many times faster for short kernels. It must
+        then treat threads independently and have no effects but accesses: the numbers of threads have one row for each
+        block, so that combining those of a block with NumPy (a sum, a sort) gives wrong results.
     **params
         Sizes and other arguments of the kernel.
 
@@ -111,17 +118,17 @@ def trace(
     for given in params:
         if given not in wanted:
             raise ConfigError(unknown(f"parameter of {title}", given, wanted))
-    return KernelTrace(function, launch, laid_out, params, blocks=blocks, unroll=unroll)
+    check_flag("batches", batches)
+    return KernelTrace(function, launch, laid_out, params, blocks=blocks, batches=batches, unroll=unroll)
 
 
 class KernelTrace(GeneratedTrace):
     """The trace of a kernel function, which runs for each block on demand and gives its `Program`.
 
     `launch` and `blocks` are as in `Trace`; `params` are the sizes of the kernel. `columns` expands all blocks, once,
-    on first use: a trace of 10^8 instructions is better read block by block. `ahead` lets the function run for batches
-    of blocks: it must treat threads independently and give no cache operators, as the bundled kernels do. `work` is a
-    function that returns the work of a block; None: what the kernel function declares. `unroll` is described in
-    `trace`.
+    on first use: a trace of 10^8 instructions is better read block by block. `batches` and `unroll` are described in
+    `trace`. `cache_ops` is False if the function gives no cache operators, as the bundled kernels. `work` is a
+    function that returns the work of a block; None: what the kernel function declares.
     """
 
     def __init__(
@@ -132,7 +139,8 @@ class KernelTrace(GeneratedTrace):
         params: Mapping[str, Any],
         *,
         blocks: Sequence[int] | None = None,
-        ahead: bool = False,
+        batches: bool = False,
+        cache_ops: bool = True,
         work: Callable[[int], Work | None] | None = None,
         unroll: Unroll = DEFAULT_UNROLL,
     ) -> None:
@@ -153,7 +161,8 @@ class KernelTrace(GeneratedTrace):
         self.blocks = check_blocks(launch, blocks)
         self.params = dict(params)
         self._function = function
-        self._ahead = ahead
+        self._batches = batches
+        self._cache_ops = cache_ops
         self._declares_work: bool | None = None  # not known yet
         self._counted_work = work
         self._unroll = parse_unroll(unroll)
@@ -165,7 +174,7 @@ class KernelTrace(GeneratedTrace):
     @property
     def may_have_cache_ops(self) -> bool:
         """True unless the kernel is a bundled one: only a run shows the operators that a function gives its loads."""
-        return not self._ahead
+        return self._cache_ops
 
     @property
     def sources(self) -> Mapping[int, InstructionSource]:
@@ -197,7 +206,7 @@ class KernelTrace(GeneratedTrace):
     @cached_property
     def _runner(self) -> BlockRunner:
         return BlockRunner(
-            self._function, self._arguments, self.launch, self._block_ids, ahead=self._ahead, unroll=self._unroll
+            self._function, self._arguments, self.launch, self._block_ids, batches=self._batches, unroll=self._unroll
         )
 
 

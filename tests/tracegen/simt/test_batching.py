@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracegen
-from rdmodel.errors import TraceError
-from rdmodel.trace import Launch, Segment, Space
+from rdmodel.errors import ConfigError, TraceError
+from rdmodel.trace import Space
 from rdmodel.trace.moved import MovedProgram
+from tests.support.batches import alone, assert_same, assert_same_blocks, counted, kernel_trace, outcome
 from tests.support.examples import examples
 from tests.support.scalar_kernels import GRAPH, MATRIX, PAGES, PARTS, PROSE
-from tracegen.arrays import BASE, allocate
 from tracegen.kernel_library.control import after, branch_on
 from tracegen.kernel_library.registry import declared_spec
 from tracegen.kernel_library.suites import NAIVE
 from tracegen.simt.batching import FIRST_BATCH, MAX_BATCH_THREADS, MAX_FAILED_BATCHES
-from tracegen.simt.kernel_trace import Buffer, KernelTrace, shape
+from tracegen.simt.kernel_trace import Buffer, KernelTrace
 from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
 from tracegen.simt.symbolic import Value
 
@@ -63,52 +63,6 @@ def small(name: str) -> KernelTrace:
     sizes = {size: value for size, value in sizes.items() if size in spec.sizes or size in spec.inputs}
     block = (32, 1, 1) if not spec.fixed and spec.block[1] == 1 else None
     return tracegen.kernel(name, block=block, **sizes)
-
-
-def alone(trace: KernelTrace) -> KernelTrace:
-    """Return a trace that runs one block at a time."""
-    other = trace.cut(trace.blocks)
-    other._ahead = False
-    return other
-
-
-def kernel_trace(function, *, grid=40, block=32, arrays=None, blocks=None, **params) -> KernelTrace:
-    launch = Launch(kernel="k", grid=shape("grid", grid), block=shape("block", block))
-    laid_out = allocate(arrays or {"A": 1 << 20}, base=BASE, threads=launch.threads)
-    return KernelTrace(function, launch, laid_out, params, blocks=blocks, ahead=True)
-
-
-def assert_same(one: list[Segment], other: list[Segment]) -> None:
-    assert [segment.trips for segment in one] == [segment.trips for segment in other]
-    for mine, theirs in zip(one, other, strict=True):
-        for name in Segment.__dataclass_fields__:
-            if name != "trips":
-                np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name), err_msg=name)
-                assert np.asarray(getattr(mine, name)).dtype == np.asarray(getattr(theirs, name)).dtype
-
-
-def assert_same_blocks(trace: KernelTrace, order, made_alone=None) -> None:
-    made_alone = made_alone or cache(alone(trace).block)
-    for block in order:
-        assert_same(trace.block(block), made_alone(block))
-
-
-def outcome(trace: KernelTrace, block: int) -> list[Segment] | str:
-    """Return the program of a block, or what is wrong with it."""
-    try:
-        return trace.block(block)
-    except TraceError as error:
-        return str(error)
-
-
-def counted(function):
-    """Return the same kernel, which also counts its calls in `calls`."""
-
-    def kernel(k, A, calls):
-        calls.append(k.index)
-        function(k, A)
-
-    return kernel
 
 
 # ---- the same programs
@@ -389,6 +343,23 @@ def test_only_blocks_that_the_trace_holds_are_run():
         trace.block(block)
     run = sorted(int(block) for call in calls for block in np.ravel(call))
     assert run == list(trace.blocks)
+
+
+def test_a_kernel_of_a_user_runs_in_batches_if_it_may():
+    calls = []
+    options = {"grid": 40, "block": 32, "arrays": {"A": 1 << 12}, "calls": calls, "batches": True}
+    trace = tracegen.trace(counted(lambda k, A: k.load(A, k.x, cache="cg")), **options)
+    trace.announce(range(40))
+    made_alone = alone(trace)
+    for block in range(40):
+        assert_same(trace.block(block), made_alone.block(block))
+    assert len([call for call in calls if np.size(call) > 1]) == 2
+    assert trace.may_have_cache_ops
+
+
+def test_batches_are_a_choice_of_yes_or_no():
+    with pytest.raises(ConfigError, match=re.escape("batches='yes': must be True or False")):
+        tracegen.trace(lambda k, A: k.load(A, k.x), grid=1, block=32, arrays={"A": 32}, batches="yes")
 
 
 def test_a_kernel_of_a_user_runs_once_per_block():
