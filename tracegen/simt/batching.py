@@ -122,17 +122,18 @@ class BlockRunner:
 
     def _run(self, blocks: Sequence[int]) -> dict[int, Program]:
         if len(blocks) > 1:
-            whole: Program | None = None
+            batch: Block | None = None
             # An error here is raised again by the block that causes it, when it runs on its own.
             with suppress(Exception):
-                whole = self._program(np.array(blocks, dtype=np.int64))
-            if whole is not None:
+                batch = self._traced_run(np.array(blocks, dtype=np.int64))
+            if batch is not None:
                 self._failed = 0
+                whole = batch.program()
                 self._measure(whole)
-                programs = self._shared.split(whole, len(blocks), self._geometry.warps)
+                programs = self._shared.split(whole, len(blocks), self._geometry.warps, batch.variations)
                 return dict(zip(blocks, programs, strict=True))
             self._size = 1
-        program = self._program(blocks[0])
+        program = self._traced_run(blocks[0]).program()
         self._measure(program)
         # The first batch may have been too large, and not diverging.
         self._failed += 1 < len(blocks) <= self._fitting_size
@@ -144,10 +145,12 @@ class BlockRunner:
         self._measured = True
         self._fitting_size = (MAX_BATCH_INSTRUCTIONS - 1) // max(1, instructions)
 
-    def _program(self, block: Any) -> Program:
+    def _traced_run(self, block: Any) -> Block:
+        """Run the kernel function for a block, or for a batch, and return it with its program."""
         k = Block(self._launch, block, self.sites, self._geometry, unroll=self._unroll)
         self._function(k, **self._arguments)
-        return k.program()
+        k.program()
+        return k
 
 
 class _Announced:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -16,9 +16,9 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import WARP, Launch, Op, Program, Space
 from rdmodel.trace.cache_ops import parse_cache_op
 from tracegen.arrays import Array, Place
-from tracegen.simt.agreement import common_value, is_per_thread
+from tracegen.simt.agreement import DivergenceError, common_value, is_per_thread
 from tracegen.simt.call_sites import CallSites
-from tracegen.simt.recorder import BlockRecorder, LoopStart
+from tracegen.simt.recorder import BlockRecorder, LoopStart, Variation
 from tracegen.simt.scoreboard import Mask, MemoryInstruction
 from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources, widen_integers
 from tracegen.simt.work import WorkCounter, access_class, advance, declared_arithmetic
@@ -88,6 +88,11 @@ class Block:
         self._recorder.flush()
         return self._recorder.segments
 
+    @property
+    def variations(self) -> Mapping[int, Variation]:
+        """What the blocks of a batch do not have in common in their program, by the numbers of its segments."""
+        return self._recorder.variations
+
     def load(self, array: Array, *index: Any, cache: str | None = None) -> Value:
         """Load one element per active thread.
 
@@ -131,8 +136,7 @@ class Block:
 
     def gap(self, instructions: int) -> None:
         """Insert `instructions` instructions that do not access memory before the next memory instruction."""
-        if self._mask.any:
-            self._recorder.add_gap(instructions)
+        self._recorder.add_gap(instructions, self._mask)
 
     def compute(self, flops: int = 0, ints: int = 0, special: int = 0, type: str = "float32") -> None:
         """Declare the arithmetic of each active thread, which has no effect on the memory instructions of the trace.
@@ -254,10 +258,14 @@ class Block:
             if loop.at is None:
                 self._end_symbolic(loop, start, None if times is None else UnrolledBodies(run, times))
             elif self._mask.any:
+                if self._mask.present is not None:
+                    raise DivergenceError("some blocks of a batch do not run a loop")
                 for t, at in enumerate(iterations[1:], start=1):
                     self._end_iteration(t, times, run)
                     recorder.exiting = at == iterations[-1]
                     yield at
+            else:
+                loop.at = loop.trips - 1  # what follows sees the last iteration, whether it was masked or not
         finally:
             loop.settle()
             if times is not None:
@@ -325,6 +333,8 @@ class Block:
         if op != Op.LOAD or array.data is None:
             return Value(0, unknown=array.name)
         if step and self._loop is not None:
+            if mask.present is not None:
+                raise DivergenceError("only some blocks of a batch load different data in each iteration")
             self._loop.settle()
         lanes = mask.lanes
         return Value(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,36 +13,51 @@ from numpy.typing import NDArray
 from rdmodel.trace import WARP, Op, Segment
 from tracegen.simt.agreement import DivergenceError
 from tracegen.simt.repetition import repetition
-from tracegen.simt.scoreboard import MemoryInstruction, Scoreboard
+from tracegen.simt.scoreboard import Mask, MemoryInstruction, Scoreboard
 from tracegen.unrolling import UnrolledBodies
 
-_MAX_STRAIGHT_INSTRUCTIONS = 1024
+MAX_STRAIGHT_INSTRUCTIONS = 1024
 """Maximum number of instructions of a segment of straight-line code, so that memory does not hold long code twice."""
 
 MAX_BATCH_INSTRUCTIONS = 1 << 15
 """Maximum number of warp instructions of a batch: 8 MB of addresses."""
 
 
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """What the blocks of a batch do not have in common in a segment.
+
+    `present` tells which blocks execute each instruction, and `gaps` are the gaps before them; both have the shape
+    (blocks, instructions). `straight` code is in no loop.
+    """
+
+    present: NDArray[np.bool_]
+    gaps: NDArray[np.int64]
+    straight: bool
+
+
 class BlockRecorder:
     """Recorder of one block of `warps` warps; `segments` is the program so far.
 
     `exiting` marks the last iteration of a loop. In a batch of several `blocks`, `warps` counts the warps of all of
-    them.
+    them, and `variations` are those of segments that some blocks do not execute as the others do, by their numbers.
     """
 
     def __init__(self, warps: int, blocks: int = 1) -> None:
         self.segments: list[Segment] = []
+        self.variations: dict[int, Variation] = {}
         self.exiting = False
         self._blocks = blocks
         self._left = MAX_BATCH_INSTRUCTIONS // warps if blocks > 1 else -1
         self._scoreboard = Scoreboard(warps)
         self._body: list[MemoryInstruction] = []
-        self._gap = 0
+        self._gap: Any = 0  # a number, or one for each block
+        self._varied = False  # whether blocks differ in the present segment
         self._wait: NDArray[np.bool_] | None = None
 
     def record(self, instruction: MemoryInstruction, *, symbolic: bool) -> None:
         """Append an instruction; a `symbolic` one represents every iteration of a loop."""
-        instruction.gap, self._gap = self._gap, 0
+        self._take_gap(instruction)
         instruction.wait, self._wait = self._wait, None
         instruction.exit = self.exiting and instruction.op == Op.LOAD
         instruction.needs = self._scoreboard.issue(instruction)
@@ -49,12 +65,22 @@ class BlockRecorder:
         self._left -= 1
         if not self._left:
             raise DivergenceError("the program of a batch exceeds its memory limit")
-        if len(self._body) >= _MAX_STRAIGHT_INSTRUCTIONS and not symbolic:
+        if len(self._body) >= MAX_STRAIGHT_INSTRUCTIONS and not symbolic and not self._varied:
             self.flush()
 
-    def add_gap(self, instructions: int) -> None:
-        """Insert `instructions` non-memory instructions before the next memory instruction."""
-        self._gap += instructions
+    def _take_gap(self, instruction: MemoryInstruction) -> None:
+        """Put the pending gap before an instruction, in those blocks that execute it."""
+        present = instruction.mask.present
+        if present is None:
+            instruction.gap, self._gap = self._gap, 0
+        else:
+            instruction.gap, self._gap = _common(self._gap * present), _common(self._gap * ~present)
+        self._varied = self._varied or present is not None or isinstance(instruction.gap, np.ndarray)
+
+    def add_gap(self, instructions: int, mask: Mask) -> None:
+        """Insert `instructions` non-memory instructions before the next memory instruction, if a lane is active."""
+        if mask.any:
+            self._gap = self._gap + (instructions if mask.present is None else instructions * mask.present)
 
     def wait(self, warps: NDArray[np.bool_]) -> None:
         """Make the next memory instruction of `warps` wait for all earlier loads."""
@@ -63,7 +89,7 @@ class BlockRecorder:
     def flush(self) -> None:
         """Close the present segment of straight-line code."""
         if self._body:
-            self.segments.append(self._segment(self._body, 1))
+            self._append(self._body, 1, straight=True)
             self._body = []
 
     def begin_loop(self) -> LoopStart:
@@ -80,12 +106,15 @@ class BlockRecorder:
         The iterations become one segment, whose body has several iterations if these wait for different loads. First
         iterations that wait for other loads than the later ones, or follow another gap, are peeled.
         """
-        body, self._body = self._body, []
+        body, self._body, self._varied = self._body, [], False
+        present = self._blocks_of(body, start)
         if not body:
             self._gap = start.gap + trips * (self._gap - start.gap)
             return
         history, period = self._replay(body, start, trips, bodies)
         needs = np.array(history).reshape(len(history), len(body), self._blocks, -1)
+        if present is not None:
+            needs = needs[:, :, present]
         first, period = repetition(needs, period)
         more = self._gap - start.gap
         if more and trips > 1:
@@ -110,8 +139,23 @@ class BlockRecorder:
             if times and repeated:
                 end = times[-1] if times[-1] + 1 + (repeated - 1) * period == trips else -1
                 rows = rows_of(times, period if repeated > 1 else 0, end)
-                self.segments.append(self._segment(rows, repeated))
+                self._append(rows, repeated, straight=False)
         self._wait = None
+
+    def _blocks_of(self, body: Sequence[MemoryInstruction], start: LoopStart) -> NDArray[np.bool_] | None:
+        """Return the blocks of a batch that execute the body of a loop; None if all do.
+
+        Raises `DivergenceError` if a block executes a part of it only, or if blocks differ in their gaps.
+        """
+        gaps = (start.gap, self._gap, *(instruction.gap for instruction in body))
+        present = {None if i.mask.present is None else i.mask.present.tobytes() for i in body}
+        if len(present) > 1 or any(isinstance(gap, np.ndarray) for gap in gaps):
+            raise DivergenceError("the blocks of a batch execute different parts of a loop")
+        found = body[0].mask.present if body else None
+        if found is not None and (start.gap or self._gap):
+            # Blocks without the body collect the gaps of all iterations.
+            raise DivergenceError("the blocks of a batch differ in the gaps of a loop")
+        return found
 
     def _replay(
         self, body: list[MemoryInstruction], start: LoopStart, trips: int, bodies: UnrolledBodies | None
@@ -152,9 +196,30 @@ class BlockRecorder:
         if bodies is not None and bodies.end_with(iterations):
             self._scoreboard.wait(bodies.warps)
 
-    def _segment(self, body: list[MemoryInstruction], trips: int) -> Segment:
-        """Return a segment; segments with equal bodies share columns, in all blocks, so that loop nests stay small."""
-        shared = shared_columns(tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step, i.cache_op) for i in body))
+    def _append(self, body: list[MemoryInstruction], trips: int, *, straight: bool) -> None:
+        """Append a segment, and its variation if blocks differ."""
+        varied = any(i.mask.present is not None or isinstance(i.gap, np.ndarray) for i in body)
+        if varied:
+            everywhere = np.ones(self._blocks, np.bool_)
+            present = [everywhere if i.mask.present is None else i.mask.present for i in body]
+            gaps = [np.broadcast_to(i.gap, self._blocks) for i in body]
+            variation = Variation(np.stack(present, axis=1), np.stack(gaps, axis=1), straight)
+            self.variations[len(self.segments)] = variation
+        self.segments.append(self._segment(body, trips, varied))
+        self._varied = False
+
+    def _segment(self, body: list[MemoryInstruction], trips: int, varied: bool) -> Segment:
+        """Return a segment; segments with equal bodies share columns, in all blocks, so that loop nests stay small.
+
+        The gaps of a `varied` segment are in its variation.
+        """
+        gaps = [0] * len(body) if varied else [i.gap for i in body]
+        shared = shared_columns(
+            tuple(
+                (i.pc, i.op, i.space, i.size, gap, i.exit, i.step, i.cache_op)
+                for i, gap in zip(body, gaps, strict=True)
+            )
+        )
         warps = len(body[0].mask.bits)
         base = np.empty((warps, len(body), WARP), dtype=np.int64)
         for at, instruction in enumerate(body):
@@ -176,7 +241,7 @@ class LoopStart:
 
     __slots__ = ("gap", "state")
 
-    def __init__(self, gap: int, state: tuple[NDArray[Any], ...]) -> None:
+    def __init__(self, gap: Any, state: tuple[NDArray[Any], ...]) -> None:
         self.gap = gap
         self.state = state
 
@@ -201,6 +266,11 @@ def shared_columns(key: tuple[tuple[int, ...], ...]) -> dict[str, Any]:
     if not columns["cache_op"].any():
         columns["cache_op"] = None
     return columns
+
+
+def _common(numbers: NDArray[Any]) -> Any:
+    """Return the number that all blocks have, or else the numbers."""
+    return int(numbers[0]) if (numbers == numbers[0]).all() else numbers
 
 
 def _equal(left: Sequence[NDArray[Any]], right: Sequence[NDArray[Any]]) -> bool:

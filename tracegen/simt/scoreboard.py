@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import ALL_NEEDS, Op, Space
-from tracegen.simt.agreement import common_value
 
 _ONE = np.uint64(1)
 
@@ -26,7 +25,7 @@ class Mask:
     `run` marks the warps with an active lane. `conditions` are the loads that the mask depends on.
     """
 
-    __slots__ = ("_any", "bits", "conditions", "lanes", "run", "runs")
+    __slots__ = ("_any", "_present", "bits", "conditions", "lanes", "run", "runs")
 
     def __init__(self, lanes: NDArray[np.bool_], conditions: frozenset[MemoryInstruction]) -> None:
         self.lanes = lanes
@@ -35,14 +34,22 @@ class Mask:
         self.runs = self.run.astype(np.uint64)
         self.conditions = conditions
         self._any: bool | None = None
+        self._present: NDArray[np.bool_] | None = None
 
     @property
     def any(self) -> bool:
-        """Whether a lane is active; raises `DivergenceError` if this holds for some blocks of a batch only."""
+        """Whether a lane is active, in a batch one of any block."""
         if self._any is None:
-            rows = self.run if self.lanes.ndim == 1 else self.run.reshape(len(self.lanes), -1)
-            self._any = bool(common_value(rows.any(axis=-1)))
+            active = self.run if self.lanes.ndim == 1 else self.run.reshape(len(self.lanes), -1).any(axis=1)
+            self._any = bool(active.any())
+            if self._any and self.lanes.ndim == 2 and not active.all():
+                self._present = active
         return self._any
+
+    @property
+    def present(self) -> NDArray[np.bool_] | None:
+        """The blocks of a batch that have an active lane; None if all have one, or none has."""
+        return self._present if self.any else None
 
 
 class MemoryInstruction:
@@ -87,7 +94,7 @@ class MemoryInstruction:
     ) -> None:
         self.pc, self.op, self.mask, self.space, self.size = pc, op, mask, space, size
         self.address, self.step, self.sources, self.cache_op = address, step, sources, cache_op
-        self.gap = 0
+        self.gap: Any = 0
         self.wait: NDArray[np.bool_] | None = None
         self.exit = False
         self.arrived = False

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from rdmodel.trace import Program
 from rdmodel.trace.moved import MovedProgram, SharedProgram
 from tracegen.simt._block_moves import find_moves
+from tracegen.simt.varied_blocks import Variations, alike_blocks, program_of
 
 MAX_SHARED = 6
 """Programs that are kept: those of blocks inside a grid, and at some of its edges."""
@@ -36,8 +37,19 @@ class SharedPrograms:
         self._kept: list[SharedProgram] = []
         self._vain = 0
 
-    def split(self, whole: Program, blocks: int, warps: int) -> list[Program]:
+    def split(self, whole: Program, blocks: int, warps: int, variations: Variations | None = None) -> list[Program]:
         """Split the program of a batch into those of its blocks, which have `warps` warps each."""
+        if not variations:
+            return self._split_alike(whole, blocks, warps)
+        found: list[Program] = [[] for _ in range(blocks)]
+        for group in alike_blocks(variations):
+            program = program_of(whole, variations, group, warps)
+            for block, own in zip(group.tolist(), self._split_alike(program, len(group), warps), strict=True):
+                found[block] = own
+        return found
+
+    def _split_alike(self, whole: Program, blocks: int, warps: int) -> list[Program]:
+        """Split the program of a batch whose blocks execute the same instructions."""
         programs: list[Program | None] = [None] * blocks
         left = np.arange(blocks)
         if self._vain < MAX_VAIN_BATCHES:
