@@ -8,6 +8,8 @@ al. (HPCA 2014, table 3) for benchmarks listed there, else Rodinia's.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tracegen.kernel_library.registry import Benchmark, Multiple, Position, Size
@@ -152,12 +154,15 @@ srad = Benchmark(
 )
 
 
-def neighbouring_lines(k: Block, image: Array) -> tuple[int, int, int, int]:
+def neighbouring_lines(k: Block, image: Array) -> tuple[Any, Any, Any, Any]:
     """Return the rows north and south and the columns west and east of a block's tile, limited to the image."""
     rows, columns = image.shape
     width, height, _ = k.launch.block
     top, left = k.block_y * height, k.block_x * width
-    return max(top - 1, 0), min(top + height, rows - 1), max(left - 1, 0), min(left + width, columns - 1)
+    return (
+        np.maximum(top - 1, 0), np.minimum(top + height, rows - 1),
+        np.maximum(left - 1, 0), np.minimum(left + width, columns - 1),
+    )  # fmt: skip
 
 
 @srad.kernel(

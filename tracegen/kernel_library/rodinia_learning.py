@@ -107,9 +107,8 @@ def backprop_2(k: Block, input: Array, input_hidden: Array, hidden_delta: Array,
     i, j = k.y + 1, k.x + 1
     adjust(k, input_hidden, prev_weights, hidden_delta, i, j, input)
     k.barrier()
-    if k.block_y == 0:
-        with k.where(k.thread_y == 0):
-            adjust(k, input_hidden, prev_weights, hidden_delta, 0, j, None)
+    with k.where((k.block_y == 0) & (k.thread_y == 0)):
+        adjust(k, input_hidden, prev_weights, hidden_delta, 0, j, None)
 
 
 def adjust(k: Block, w: Array, prev: Array, delta: Array, i: Any, j: Any, values: Array | None) -> None:
