@@ -1,4 +1,4 @@
-"""What `predict` and `simulate` print of constant memory."""
+"""Rows and columns of constant memory that `predict` and `simulate` print."""
 
 from __future__ import annotations
 
