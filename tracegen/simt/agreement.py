@@ -30,3 +30,9 @@ def common_value(value: Any) -> Any:
     if not (value == first).all():
         raise DivergenceError("the blocks of a batch diverge")
     return first
+
+
+def in_common(values: Any) -> Any:
+    """Return the number that is common to all blocks as one of Python, or else the values, one for each block."""
+    first = values.flat[0]
+    return first.item() if (values == first).all() else values

@@ -16,7 +16,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import WARP, Launch, Op, Program, Space
 from rdmodel.trace.cache_ops import parse_cache_op
 from tracegen.arrays import Array, Place
-from tracegen.simt.agreement import DivergenceError, common_value, is_per_thread
+from tracegen.simt.agreement import DivergenceError, common_value, in_common, is_per_thread
 from tracegen.simt.call_sites import CallSites
 from tracegen.simt.recorder import BlockRecorder, LoopStart, Variation
 from tracegen.simt.scoreboard import Mask, MemoryInstruction
@@ -90,7 +90,7 @@ class Block:
 
     @property
     def variations(self) -> Mapping[int, Variation]:
-        """What the blocks of a batch do not have in common in their program, by the numbers of its segments."""
+        """Differences between the blocks of a batch in their program, by the numbers of its segments."""
         return self._recorder.variations
 
     def load(self, array: Array, *index: Any, cache: str | None = None) -> Value:
@@ -286,14 +286,20 @@ class Block:
     def _lane_range(self, first: Value, last: Value, step: int, times: int | None, complete: bool) -> Iterator[Value]:
         left = np.where(self._mask.lanes, (last - first).settled(), 0)
         trips_of_lanes = -((-left if step > 0 else left) // abs(step))
-        trips = int(common_value(trips_of_lanes.max(axis=-1)))
+        trips_of_blocks = trips_of_lanes.max(axis=-1)
+        trips = int(trips_of_blocks.max())
+        if complete and trips and not trips_of_blocks.all():
+            raise DivergenceError("only some blocks of a batch run a loop")
         trips_of_warps = trips_of_lanes.reshape(-1, WARP).max(axis=1)
         recorder, exiting, around = self._recorder, self._recorder.exiting, self._around
         self._around = False
+        before = recorder.recorded
         try:
             for t in range(trips):
+                if t == 1:
+                    recorder.expect((trips - 1) * (recorder.recorded - before))
                 at = first + t * step
-                recorder.exiting = t == trips - 1
+                recorder.exiting = in_common(trips_of_blocks == t + 1)
                 with self.where(at < last if step > 0 else at > last):
                     yield at
                 self._end_iteration(t + 1, times, trips_of_warps > t)

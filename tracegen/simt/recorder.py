@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Op, Segment
-from tracegen.simt.agreement import DivergenceError
+from tracegen.simt.agreement import DivergenceError, in_common
 from tracegen.simt.repetition import repetition
 from tracegen.simt.scoreboard import Mask, MemoryInstruction, Scoreboard
 from tracegen.unrolling import UnrolledBodies
@@ -19,36 +19,39 @@ from tracegen.unrolling import UnrolledBodies
 MAX_STRAIGHT_INSTRUCTIONS = 1024
 """Maximum number of instructions of a segment of straight-line code, so that memory does not hold long code twice."""
 
-MAX_BATCH_INSTRUCTIONS = 1 << 15
-"""Maximum number of warp instructions of a batch: 8 MB of addresses."""
+MAX_BATCH_INSTRUCTIONS = 1 << 16
+"""Maximum number of warp instructions of a batch: 16 MB of addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """What the blocks of a batch do not have in common in a segment.
+    """Differences between the blocks of a batch in a segment.
 
-    `present` tells which blocks execute each instruction, and `gaps` are the gaps before them; both have the shape
-    (blocks, instructions). `straight` code is in no loop.
+    `present` tells which blocks execute each instruction, `gaps` are the gaps before them, and `exits` tell which loads
+    are in the last iteration of a loop; all have the shape (blocks, instructions). `straight` code is in no loop.
     """
 
     present: NDArray[np.bool_]
     gaps: NDArray[np.int64]
+    exits: NDArray[np.bool_]
     straight: bool
 
 
 class BlockRecorder:
     """Recorder of one block of `warps` warps; `segments` is the program so far.
 
-    `exiting` marks the last iteration of a loop. In a batch of several `blocks`, `warps` counts the warps of all of
-    them, and `variations` are those of segments that some blocks do not execute as the others do, by their numbers.
+    `exiting` marks the last iteration of a loop. In a batch of several `blocks`, it may be one value for each of them,
+    and `warps` counts the warps of all. `variations` are those of segments that some blocks do not execute as the
+    others do, by their numbers.
     """
 
     def __init__(self, warps: int, blocks: int = 1) -> None:
         self.segments: list[Segment] = []
         self.variations: dict[int, Variation] = {}
-        self.exiting = False
+        self.exiting: Any = False
         self._blocks = blocks
-        self._left = MAX_BATCH_INSTRUCTIONS // warps if blocks > 1 else -1
+        self.recorded = 0
+        self._most = MAX_BATCH_INSTRUCTIONS // warps if blocks > 1 else -1
         self._scoreboard = Scoreboard(warps)
         self._body: list[MemoryInstruction] = []
         self._gap: Any = 0  # a number, or one for each block
@@ -59,14 +62,19 @@ class BlockRecorder:
         """Append an instruction; a `symbolic` one represents every iteration of a loop."""
         self._take_gap(instruction)
         instruction.wait, self._wait = self._wait, None
-        instruction.exit = self.exiting and instruction.op == Op.LOAD
+        instruction.exit = self.exiting if instruction.op == Op.LOAD else False
         instruction.needs = self._scoreboard.issue(instruction)
         self._body.append(instruction)
-        self._left -= 1
-        if not self._left:
-            raise DivergenceError("the program of a batch exceeds its memory limit")
+        self._varied = self._varied or _varies(instruction)
+        self.recorded += 1
+        self.expect(0)
         if len(self._body) >= MAX_STRAIGHT_INSTRUCTIONS and not symbolic and not self._varied:
             self.flush()
+
+    def expect(self, instructions: int) -> None:
+        """Raise `DivergenceError` if so many further instructions of a batch would take too much memory."""
+        if 0 <= self._most <= self.recorded + instructions:
+            raise DivergenceError("the program of a batch exceeds its memory limit")
 
     def _take_gap(self, instruction: MemoryInstruction) -> None:
         """Put the pending gap before an instruction, in those blocks that execute it."""
@@ -74,8 +82,7 @@ class BlockRecorder:
         if present is None:
             instruction.gap, self._gap = self._gap, 0
         else:
-            instruction.gap, self._gap = _common(self._gap * present), _common(self._gap * ~present)
-        self._varied = self._varied or present is not None or isinstance(instruction.gap, np.ndarray)
+            instruction.gap, self._gap = in_common(self._gap * present), in_common(self._gap * ~present)
 
     def add_gap(self, instructions: int, mask: Mask) -> None:
         """Insert `instructions` non-memory instructions before the next memory instruction, if a lane is active."""
@@ -145,11 +152,11 @@ class BlockRecorder:
     def _blocks_of(self, body: Sequence[MemoryInstruction], start: LoopStart) -> NDArray[np.bool_] | None:
         """Return the blocks of a batch that execute the body of a loop; None if all do.
 
-        Raises `DivergenceError` if a block executes a part of it only, or if blocks differ in their gaps.
+        Raises `DivergenceError` if a block executes a part of it only, or if blocks differ in gaps or inner loops.
         """
-        gaps = (start.gap, self._gap, *(instruction.gap for instruction in body))
+        values = (start.gap, self._gap, *(instruction.gap for instruction in body), *(i.exit for i in body))
         present = {None if i.mask.present is None else i.mask.present.tobytes() for i in body}
-        if len(present) > 1 or any(isinstance(gap, np.ndarray) for gap in gaps):
+        if len(present) > 1 or any(isinstance(value, np.ndarray) for value in values):
             raise DivergenceError("the blocks of a batch execute different parts of a loop")
         found = body[0].mask.present if body else None
         if found is not None and (start.gap or self._gap):
@@ -198,26 +205,27 @@ class BlockRecorder:
 
     def _append(self, body: list[MemoryInstruction], trips: int, *, straight: bool) -> None:
         """Append a segment, and its variation if blocks differ."""
-        varied = any(i.mask.present is not None or isinstance(i.gap, np.ndarray) for i in body)
+        varied = any(map(_varies, body))
         if varied:
             everywhere = np.ones(self._blocks, np.bool_)
             present = [everywhere if i.mask.present is None else i.mask.present for i in body]
             gaps = [np.broadcast_to(i.gap, self._blocks) for i in body]
-            variation = Variation(np.stack(present, axis=1), np.stack(gaps, axis=1), straight)
-            self.variations[len(self.segments)] = variation
+            exits = [np.broadcast_to(i.exit, self._blocks) for i in body]
+            by_block = [np.stack(column, axis=1) for column in (present, gaps, exits)]
+            self.variations[len(self.segments)] = Variation(by_block[0], by_block[1], by_block[2], straight)
         self.segments.append(self._segment(body, trips, varied))
         self._varied = False
 
     def _segment(self, body: list[MemoryInstruction], trips: int, varied: bool) -> Segment:
         """Return a segment; segments with equal bodies share columns, in all blocks, so that loop nests stay small.
 
-        The gaps of a `varied` segment are in its variation.
+        The gaps of a `varied` segment, and the loads of last iterations, are in its variation.
         """
-        gaps = [0] * len(body) if varied else [i.gap for i in body]
+        own = [(0, False) if varied else (i.gap, i.exit) for i in body]
         shared = shared_columns(
             tuple(
-                (i.pc, i.op, i.space, i.size, gap, i.exit, i.step, i.cache_op)
-                for i, gap in zip(body, gaps, strict=True)
+                (i.pc, i.op, i.space, i.size, gap, exit, i.step, i.cache_op)
+                for i, (gap, exit) in zip(body, own, strict=True)
             )
         )
         warps = len(body[0].mask.bits)
@@ -268,9 +276,10 @@ def shared_columns(key: tuple[tuple[int, ...], ...]) -> dict[str, Any]:
     return columns
 
 
-def _common(numbers: NDArray[Any]) -> Any:
-    """Return the number that all blocks have, or else the numbers."""
-    return int(numbers[0]) if (numbers == numbers[0]).all() else numbers
+def _varies(instruction: MemoryInstruction) -> bool:
+    """Tell whether the blocks of a batch differ in an instruction."""
+    present, gap, exit = instruction.mask.present, instruction.gap, instruction.exit
+    return present is not None or isinstance(gap, np.ndarray) or isinstance(exit, np.ndarray)
 
 
 def _equal(left: Sequence[NDArray[Any]], right: Sequence[NDArray[Any]]) -> bool:

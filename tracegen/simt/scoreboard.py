@@ -96,7 +96,7 @@ class MemoryInstruction:
         self.address, self.step, self.sources, self.cache_op = address, step, sources, cache_op
         self.gap: Any = 0
         self.wait: NDArray[np.bool_] | None = None
-        self.exit = False
+        self.exit: Any = False
         self.arrived = False
         self.needs: NDArray[np.uint64]
         self.position: NDArray[np.int64]

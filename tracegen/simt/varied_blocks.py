@@ -22,7 +22,8 @@ def alike_blocks(variations: Variations) -> list[NDArray[np.int64]]:
     """Return the blocks of a batch, as groups of those that execute the same instructions, ascending in each."""
     parts: list[NDArray[np.int64]] = []
     for variation in variations.values():
-        parts += [variation.present.astype(np.int64), np.where(variation.present, variation.gaps, 0)]
+        executed = variation.present.astype(np.int64)
+        parts += [executed, executed * variation.gaps, executed * variation.exits]
     rows = np.concatenate(parts, axis=1)
     groups: dict[bytes, list[int]] = {}
     for block, row in enumerate(rows):
@@ -39,19 +40,22 @@ def program_of(whole: Program, variations: Variations, group: NDArray[np.int64],
         if variation is None:
             program.append(segment.with_lanes(segment.base[rows], segment.needs[rows], segment.mask[rows]))
             continue
-        kept, gaps = np.flatnonzero(variation.present[group[0]]), variation.gaps[group[0]]
+        kept = np.flatnonzero(variation.present[group[0]])
         # Straight code of a block on its own is cut into segments of this many instructions.
         step = MAX_STRAIGHT_INSTRUCTIONS if variation.straight else max(1, len(kept))
         parts = (kept[first : first + step] for first in range(0, len(kept), step))
-        program.extend(_cut(segment, rows, part, gaps) for part in parts)
+        program.extend(_cut(segment, variation, group[0], rows, part) for part in parts)
     return program
 
 
-def _cut(segment: Segment, rows: NDArray[np.int64], kept: NDArray[np.int64], gaps: NDArray[np.int64]) -> Segment:
-    """Return some rows and instructions of a segment, with these gaps."""
+def _cut(
+    segment: Segment, variation: Variation, block: int, rows: NDArray[np.int64], kept: NDArray[np.int64]
+) -> Segment:
+    """Return some rows and instructions of a segment, with the gaps and exits of a block."""
     cache_ops = np.zeros(len(segment.op), np.uint8) if segment.cache_op is None else segment.cache_op
     columns = (
-        segment.pc, segment.op, segment.space, segment.size, gaps, segment.loop_exit, segment.step, cache_ops,
+        segment.pc, segment.op, segment.space, segment.size, variation.gaps[block], variation.exits[block],
+        segment.step, cache_ops,
     )  # fmt: skip
     key = tuple(zip(*(column[kept].tolist() for column in columns), strict=True))
     return Segment(

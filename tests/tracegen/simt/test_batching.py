@@ -410,10 +410,10 @@ def test_blocks_that_are_long_are_not_held_together():
 
 def test_blocks_that_turn_out_to_be_long_are_run_by_themselves():
     def kernel(k, A):
-        for at in range(3 if k.block_x < 16 else 400):
+        for at in range(3 if k.block_x < 16 else 800):
             k.load(A, k.x + at)
 
-    assert MAX_BATCH_INSTRUCTIONS < 14 * 400 * 8
+    assert MAX_BATCH_INSTRUCTIONS < 14 * 800 * 8
     assert_same_blocks(kernel_trace(kernel, grid=30, block=256), range(30))
 
 

@@ -84,6 +84,35 @@ def variable_of_a_loop_of_some_blocks(k, A):
     k.store(A, k.thread_x + j)
 
 
+def loops_of_different_length(k, A):
+    """A thread keeps what it has found when it leaves the loop; loads of last iterations are marked in each block."""
+    found = k.x * 0
+    k.gap(1)
+    for j in k.range(k.thread_x % 3 + k.block_x % 6):
+        k.gap(3)
+        at = k.load(A, k.thread_x + j) + j
+        with k.where(at % 2 > 0):
+            k.store(A, at)
+        found = np.where(j < k.thread_x % 3 + k.block_x % 6, at, found)
+    k.load(A, found)
+
+
+def loops_that_some_blocks_leave_out(k, A):
+    for j in k.range(k.thread_x % 3 * (k.block_x % 4), unroll="none"):
+        for i in k.range(2):
+            k.load(A, k.thread_x + i)
+        k.load(A, k.thread_x + j)
+    for j in k.range(8):
+        k.load(A, k.thread_x + j)
+
+
+def loops_in_loops_of_different_length(k, A):
+    for i in k.range(3):
+        for j in k.range(k.thread_x % 3 * (k.block_x % 4)):
+            k.load(A, k.thread_x + j)
+        k.load(A, k.thread_x + i)
+
+
 def long_code_of_some_blocks(k, A):
     for at in range(1500):
         with k.where((k.block_x > 7) | (at % 5 > 0)):
@@ -103,6 +132,9 @@ def long_code_of_some_blocks(k, A):
         (gaps_of_a_loop_of_some_blocks, {}),
         (data_of_iterations_in_some_blocks, {"arrays": {"A": np.zeros(4096, np.int32)}}),
         (variable_of_a_loop_of_some_blocks, {}),
+        (loops_of_different_length, {"block": 64, "arrays": {"A": np.zeros(4096, np.int32)}}),
+        (loops_that_some_blocks_leave_out, {}),
+        (loops_in_loops_of_different_length, {"block": 64}),
         (long_code_of_some_blocks, {"grid": 30}),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -116,7 +148,12 @@ def test_each_block_has_the_program_that_it_has_on_its_own(function, options, or
 
 @pytest.mark.parametrize(
     ("function", "array"),
-    [(halos, np.zeros(4096, np.int32)), (loops_of_some_blocks, 128), (long_code_of_some_blocks, 128)],
+    [
+        (halos, np.zeros(4096, np.int32)),
+        (loops_of_some_blocks, 128),
+        (loops_of_different_length, np.zeros(4096, np.int32)),
+        (long_code_of_some_blocks, 128),
+    ],
 )
 def test_blocks_that_leave_out_masked_instructions_run_with_the_others(function, array):
     calls = []
@@ -146,6 +183,14 @@ def conditions(draw):
     return lambda k: (k.block_x % modulus >= least) & (k.thread_x >= threads)
 
 
+@st.composite
+def bounds(draw):
+    """Return a number of iterations that depends on the block and on the thread."""
+    of_block, of_thread = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    return lambda k: k.block_x % of_block * 2 + k.thread_x % of_thread - 1
+
+
+UNROLL = st.sampled_from([None, 1, 2, "none"])
 LEAVES = st.one_of(
     st.sampled_from(["load", "store", "barrier", "wait", "use"]).map(lambda op: (op,)),
     st.integers(1, 5).map(lambda n: ("gap", n)),
@@ -155,6 +200,7 @@ CODE = st.recursive(
     lambda parts: st.one_of(
         st.tuples(st.just("where"), conditions(), st.lists(parts, max_size=3)),
         st.tuples(st.just("range"), st.integers(0, 3), st.lists(parts, max_size=3)),
+        st.tuples(st.just("lanes"), bounds(), st.lists(parts, min_size=1, max_size=3), UNROLL),
         st.tuples(st.just("loop"), st.integers(0, 70), st.lists(parts, min_size=1, max_size=3), st.booleans()),
     ),
     max_leaves=8,
@@ -180,6 +226,9 @@ def execute(k, A, code, loaded, at):
         elif name == "range":
             for j in range(what[0]):
                 execute(k, A, what[1], loaded, at + j)
+        elif name == "lanes":
+            for j in k.range(what[0](k), unroll=what[2]):
+                execute(k, A, what[1], list(loaded), at + j)
         else:
             j = 0
             for j in k.range(what[0]):
