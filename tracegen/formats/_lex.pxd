@@ -22,9 +22,40 @@ cdef extern from *:
     static inline int rdmodel_last_zeros(uint64_t v) {
         return __builtin_ctzll(v);
     }
+
+    /* Read the hexadecimal digits at `p`, at most 16, as `up_to_sixteen_hex` does. Every x86-64 processor has SSE2. */
+    #if defined(__SSE2__) && defined(__x86_64__)
+    #include <emmintrin.h>
+    #define RDMODEL_HEX_BY_SSE2 1
+
+    static inline int rdmodel_sse2_hex(const uint8_t *p, uint64_t *value) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)p);
+        const __m128i from_0 = _mm_sub_epi8(v, _mm_set1_epi8('0'));
+        const __m128i from_a = _mm_sub_epi8(_mm_or_si128(v, _mm_set1_epi8(0x20)), _mm_set1_epi8('a'));
+        const __m128i digit = _mm_cmpeq_epi8(_mm_min_epu8(from_0, _mm_set1_epi8(9)), from_0);
+        const __m128i letter = _mm_cmpeq_epi8(_mm_min_epu8(from_a, _mm_set1_epi8(5)), from_a);
+        const int digits = __builtin_ctz(~(unsigned)_mm_movemask_epi8(_mm_or_si128(digit, letter)));
+        __m128i n = _mm_add_epi8(_mm_and_si128(v, _mm_set1_epi8(15)), _mm_and_si128(letter, _mm_set1_epi8(9)));
+        n = _mm_and_si128(_mm_or_si128(_mm_slli_epi16(n, 4), _mm_srli_epi16(n, 8)), _mm_set1_epi16(255));
+        if (digits == 0)
+            return 0;
+        /* What follows the digits is shifted out. */
+        *value = __builtin_bswap64((uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(n, n))) >> (64 - 4 * digits);
+        return digits;
+    }
+    #else
+    #define RDMODEL_HEX_BY_SSE2 0
+    #define rdmodel_sse2_hex(p, value) 0
+    #endif
     """
     uint64_t load8 "rdmodel_load8"(const uint8_t* p) noexcept nogil
     int last_zeros "rdmodel_last_zeros"(uint64_t v) noexcept nogil
+    bint HEX_BY_SSE2 "RDMODEL_HEX_BY_SSE2"
+    int sse2_hex "rdmodel_sse2_hex"(const uint8_t* p, uint64_t* value) noexcept nogil
+
+
+cdef enum:
+    MAX_WIDTH = 19    # bytes that an address takes if it has 16 digits: 0x, the digits, a blank
 
 
 cdef inline uint64_t all_bytes(uint8_t b) noexcept nogil:
@@ -55,6 +86,38 @@ cdef inline int up_to_eight_hex(const uint8_t* p, uint64_t* value) noexcept nogi
     return digits
 
 
+cdef inline int up_to_sixteen_hex(const uint8_t* p, uint64_t* value) noexcept nogil:
+    """Read the hexadecimal digits at `p`, at most 16, in text with 16 bytes from there on; return their number."""
+    cdef uint64_t low = 0
+    cdef int digits, more
+    if HEX_BY_SSE2:
+        return sse2_hex(p, value)
+    digits = up_to_eight_hex(p, value)
+    if digits < 8:
+        return digits
+    more = up_to_eight_hex(p + 8, &low)
+    if more:
+        value[0] = value[0] << 4 * more | low
+    return 8 + more
+
+
+cdef inline bint read_hex_of_width(
+    const uint8_t* text, int64_t at, int64_t end, int64_t width, uint64_t* value
+) noexcept nogil:
+    """Read ``0x``, hexadecimal digits and a blank if they take exactly `width` bytes, 4 to `MAX_WIDTH`.
+
+    A caller that adds a `width` which it knows in advance to its position need not wait for the count of the digits.
+    Returns False if other text is at `at`, or if there is too little text behind it; `value` is undefined then.
+    """
+    return (
+        end - at >= MAX_WIDTH
+        and text[at] == c'0'
+        and (text[at + 1] | 0x20) == c'x'
+        and text[at + width - 1] == c' '
+        and up_to_sixteen_hex(text + at + 2, value) == width - 3
+    )
+
+
 cdef inline int hex_digit(uint8_t c) noexcept nogil:
     if c'0' <= c <= c'9':
         return c - c'0'
@@ -65,26 +128,20 @@ cdef inline int hex_digit(uint8_t c) noexcept nogil:
 cdef inline bint read_hex(const uint8_t* text, int64_t* at, int64_t end, uint64_t* value) noexcept nogil:
     """Read ``0x`` and one to 16 hexadecimal digits, not counting leading zeros."""
     cdef int64_t i = at[0]
-    cdef uint64_t high, low, v = 0
+    cdef uint64_t v = 0
     cdef int digit, digits
     if end - i < 3 or text[i] != c'0' or (text[i + 1] | 0x20) != c'x':
         return False
     i += 2
     if end - i > 16:
-        digits = up_to_eight_hex(text + i, &high)
-        if digits < 8:
-            value[0] = high
+        digits = up_to_sixteen_hex(text + i, &v)
+        if digits == 0:
+            return False
+        if digits < 16 or hex_digit(text[i + 16]) < 0:
+            value[0] = v
             at[0] = i + digits
-            return digits > 0
-        digits = up_to_eight_hex(text + i + 8, &low)
-        if digits < 8:
-            value[0] = high << 4 * digits | low if digits else high
-            at[0] = i + 8 + digits
             return True
-        if hex_digit(text[i + 16]) < 0:
-            value[0] = high << 32 | low
-            at[0] = i + 16
-            return True
+        v = 0
     if hex_digit(text[i]) < 0:
         return False
     while i < end:

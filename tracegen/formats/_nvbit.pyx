@@ -4,7 +4,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr
 
-from tracegen.formats._lex cimport find_opcode, lanes_of, line_end, pass_opcode, read_decimal, read_hex, read_word
+from tracegen.formats._lex cimport (
+    MAX_WIDTH, find_opcode, lanes_of, line_end, pass_opcode, read_decimal, read_hex, read_hex_of_width, read_word
+)
 
 cdef enum:
     LANES = 32
@@ -88,17 +90,18 @@ cdef inline int read_addresses(
     cdef uint64_t most = 0
     cdef uint32_t active = 0
     for lane in range(LANES):
-        if not read_hex(text, &at, end, &value):
+        if read_hex_of_width(text, at, end, MAX_WIDTH, &value):
+            at += MAX_WIDTH
+        elif not read_hex(text, &at, end, &value):
             return BAD_ADDRESSES
-        if at < end and text[at] == c' ':
+        elif at < end and text[at] == c' ':
             at += 1
         elif lane < LANES - 1:
             return BAD_ADDRESSES
-        if value:
-            out[0] = <int64_t>value
-            out += 1
-            active |= <uint32_t>1 << lane
-            most = max(most, value)
+        out[0] = <int64_t>value
+        out += value != 0
+        active |= <uint32_t>(value != 0) << lane
+        most = max(most, value)
     while at < end and (text[at] == c' ' or text[at] == c'\r'):
         at += 1
     mask[0] = active

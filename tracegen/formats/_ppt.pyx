@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from tracegen.formats._lex cimport find_opcode, line_end, pass_opcode, read_hex
+from tracegen.formats._lex cimport MAX_WIDTH, find_opcode, line_end, pass_opcode, read_hex, read_hex_of_width
 
 cdef enum:
     LANES = 32
@@ -29,19 +29,36 @@ cdef inline bint is_separator(const uint8_t* text, int64_t at, int64_t end) noex
 
 
 cdef inline int read_addresses(
-    const uint8_t* text, int64_t at, int64_t end, uint64_t last, bint has_shared, int64_t* out, int* lanes
+    const uint8_t* text,
+    int64_t at,
+    int64_t stop,
+    int64_t end,
+    int64_t* width,
+    uint64_t last,
+    bint has_shared,
+    int64_t* out,
+    int* lanes,
 ) noexcept nogil:
-    """Read the addresses to the end of the line; write those that are not in shared memory."""
+    """Read the addresses to the end of the line at `stop`; write those that are not in shared memory.
+
+    `width` is that of the last address with its blank, in this line or an earlier one: most have the same.
+    """
     cdef uint64_t value = 0
+    cdef int64_t start
     cdef int n = 0
     while True:
-        while at < end and (text[at] == c' ' or text[at] == c'\r'):
+        while at < stop and (text[at] == c' ' or text[at] == c'\r'):
             at += 1
-        if at == end:
+        if at == stop:
             lanes[0] = n
             return FINE
-        if not read_hex(text, &at, end, &value) or (at < end and text[at] != c' ' and text[at] != c'\r'):
-            return MALFORMED
+        if read_hex_of_width(text, at, end, width[0], &value):
+            at += width[0]
+        else:
+            start = at
+            if not read_hex(text, &at, end, &value) or (at < stop and text[at] != c' ' and text[at] != c'\r'):
+                return MALFORMED
+            width[0] = min(at - start + 1, MAX_WIDTH)
         if value == 0 or value > last:
             return BAD_ADDRESS
         if has_shared and value < SHARED_WINDOW:
@@ -90,6 +107,7 @@ def parse(
     cdef int64_t end = text.shape[0]
     cdef int64_t lines = 0
     cdef int64_t start, stop, code
+    cdef int64_t width = MAX_WIDTH
     cdef int event = FINE
     cdef int lanes = 0
     cdef const uint8_t* p
@@ -116,7 +134,7 @@ def parse(
                 event = NEW_OPCODE
                 break
             event = read_addresses(
-                p, at, stop, <uint64_t>last_address, kinds[code, 3], &addresses[used], &lanes
+                p, at, stop, end, &width, <uint64_t>last_address, kinds[code, 3], &addresses[used], &lanes
             )
             if event:
                 break
