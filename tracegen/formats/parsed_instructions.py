@@ -50,12 +50,14 @@ class InstructionBuffer:
     def __init__(self, gathering: Gathering | None = None) -> None:
         self.gathering = gathering
         self._arrays = InstructionArrays.of(0, 0)
+        self._unknown = _unknown_columns(0)
         self._accesses = 0
 
     def reserve(self, rows: int, lanes: int) -> InstructionArrays:
         """Return arrays to write to: the same ones every time if they are large enough."""
         if len(self._arrays.block) < rows or len(self._arrays.addresses) < lanes:
             self._arrays = InstructionArrays.of(rows, lanes)
+            self._unknown = _unknown_columns(rows)
         return self._arrays
 
     def append(self, rows: int, lanes: int, cache_ops: NDArray[np.uint8]) -> None:
@@ -67,9 +69,7 @@ class InstructionBuffer:
             return
         columns: dict[str, NDArray[Any]] = {name: values[:rows] for name, values in self._arrays._asdict().items()}
         columns["addresses"] = self._arrays.addresses[:lanes]
-        columns["gap"] = np.zeros(rows, np.int32)
-        columns["needs"] = np.full(rows, ALL_NEEDS, np.uint64)
-        columns["loop_exit"] = np.zeros(rows, np.bool_)
+        columns |= {name: values[:rows] for name, values in self._unknown.items()}
         columns["cache_op"] = cache_ops[columns["pc"]]
         op = columns["op"]
         self._accesses += int(np.count_nonzero(op != NO_ACCESS_OP))
@@ -87,3 +87,12 @@ class InstructionBuffer:
             return self.gathering.finish()
         except TraceError as error:
             raise TraceError(f"{launch_name}: {error}") from None
+
+
+def _unknown_columns(rows: int) -> dict[str, NDArray[Any]]:
+    """Return the columns of `rows` instructions whose dependences and gaps are unknown."""
+    return {
+        "gap": np.zeros(rows, np.int32),
+        "needs": np.full(rows, ALL_NEEDS, np.uint64),
+        "loop_exit": np.zeros(rows, np.bool_),
+    }

@@ -16,9 +16,9 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support.examples import examples
 from tracegen.formats.ordering import external_sort
-from tracegen.formats.ordering._gather import pack, unpack
+from tracegen.formats.ordering._gather import append_rows, unpack
 from tracegen.formats.ordering.gathering import Gathering
-from tracegen.formats.ordering.rows import INSTRUCTION_FIELDS, ROW_TYPE, Scratch
+from tracegen.formats.ordering.rows import INSTRUCTION_FIELDS, ROW_FIELDS, ROW_TYPE, Scratch
 
 relaxed = examples(100)
 
@@ -49,14 +49,16 @@ def by_warp(columns, blocks, block_warps):
     return result
 
 
-def add(gathering, rows):
+def add(gathering, rows, step=1):
+    """Add rows as arrays whose values are `step` places apart in memory."""
     fields = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
     columns = {
         name: np.array([row[2 + i] for row in rows], {"needs": np.uint64, "mask": np.uint32}.get(name))
         for i, name in enumerate(INSTRUCTION_FIELDS)
     }
     columns["addresses"] = np.array([address for row in rows for address in row[-1]], np.int64)
-    gathering.add(*fields, columns)
+    spread = [np.repeat(values, step)[::step] for values in (*fields, *columns.values())]
+    gathering.add(*spread[:2], dict(zip(columns, spread[2:], strict=True)))
 
 
 @st.composite
@@ -96,6 +98,13 @@ def test_rows_come_out_by_block_and_warp_and_in_order_within_one(data, warps, me
     assert by_warp(columns, held, warps) == gather_plainly([row for rows in parts for row in rows], warps)
 
 
+def test_columns_need_not_be_contiguous():
+    rows = many_rows(40, blocks=3, warps=2, seed=5)
+    gathering = Gathering(2)
+    add(gathering, rows, step=2)
+    assert by_warp(*gathering.finish(), 2) == gather_plainly(rows, 2)
+
+
 @relaxed
 @given(data=st.data())
 def test_packed_addresses_come_back_and_take_half_a_word_each_where_they_are_near(data):
@@ -104,10 +113,14 @@ def test_packed_addresses_come_back_and_take_half_a_word_each_where_they_are_nea
     first = data.draw(st.integers(2**32, 2**63 - 2**32))
     rest = data.draw(st.lists(st.one_of(edge, st.integers(-1000, 1000)), max_size=31))
     addresses = np.array([first, *(first + difference for difference in rest)], np.int64)
-    words, packed, back = np.zeros_like(addresses), np.zeros(1, np.uint8), np.zeros_like(addresses)
-    lanes = np.array([len(addresses)])
-    used = pack(addresses, lanes, words, packed)
-    unpack(words[:used].copy(), lanes, packed, back)
+    words, rows, back = np.zeros_like(addresses), np.zeros(1, ROW_TYPE), np.zeros_like(addresses)
+    zeros = {name: np.zeros(1, ROW_TYPE[name]) for name in ROW_FIELDS} | {"loop_exit": np.zeros(1, np.uint8)}
+    zeros["mask"][0] = 2 ** len(addresses) - 1
+    places = {"block": np.zeros(1, np.int64), "warp": np.zeros(1, np.int64), "slots": 1, "first": 0, "lane": 0}
+    room = {"rows": rows, "row": 0, "words": words, "used": 0}
+    *ends, used = append_rows(**places, **zeros, cache_op=None, addresses=addresses, **room)
+    assert ends == [1, len(addresses), 1]
+    unpack(words[:used].copy(), np.array([len(addresses)]), rows["flags"].copy(), back)
     assert back.tolist() == addresses.tolist()
     even = len(set(np.diff(addresses).tolist())) == 1
     near = all(-(2**31) <= difference < 2**31 for difference in rest)

@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace import WARP, Columns, Op
-from tracegen.formats.ordering._gather import pack
+from rdmodel.trace import WARP, Columns
+from tracegen.formats.ordering._gather import append_rows
 from tracegen.formats.ordering.columns import ColumnSink
 from tracegen.formats.ordering.external_sort import SpilledRuns
 from tracegen.formats.ordering.rows import (
     ADDRESS_BYTES,
-    CACHE_OP_SHIFT,
-    LOOP_EXIT_FLAG,
     MAX_ROW_BYTES,
     ROW_FIELDS,
     ROW_TYPE,
@@ -82,30 +80,22 @@ class Gathering:
         TraceError
             If a temporary file cannot be written.
         """
-        lanes = np.bitwise_count(columns["mask"]).astype(np.int64)
-        lanes[columns["op"] == int(Op.BARRIER)] = 0
-        ends = np.cumsum(lanes)
-        key = block * self._slots + warp
-        at = used_lanes = 0
-        while at < len(block):
-            room = len(self._words) - self._filled
-            end = min(at + len(self._rows) - self._used, int(np.searchsorted(ends, used_lanes + room, side="right")))
-            if end == at:
-                self._flush()
-                continue
-            part = self._rows[self._used : self._used + end - at]
-            part["key"] = key[at:end]
-            for name in ROW_FIELDS:
-                part[name] = columns[name][at:end]
-            packed = np.empty(end - at, np.uint8)
-            addresses = columns["addresses"][used_lanes : int(ends[end - 1])]
-            self._filled += pack(addresses, lanes[at:end], self._words[self._filled :], packed)
-            part["flags"] = LOOP_EXIT_FLAG * columns["loop_exit"][at:end].astype(np.uint8) | packed
-            if "cache_op" in columns:
-                part["flags"] |= columns["cache_op"][at:end] << CACHE_OP_SHIFT
-            self._used += end - at
-            self._lanes += len(addresses)
-            at, used_lanes = end, int(ends[end - 1])
+        arrays: dict[str, Any] = {name: np.ascontiguousarray(columns[name], ROW_TYPE[name]) for name in ROW_FIELDS}
+        arrays["loop_exit"] = np.ascontiguousarray(columns["loop_exit"], np.bool_).view(np.uint8)
+        arrays["cache_op"] = np.ascontiguousarray(columns["cache_op"]) if "cache_op" in columns else None
+        arrays["addresses"] = np.ascontiguousarray(columns["addresses"])
+        block, warp = np.ascontiguousarray(block), np.ascontiguousarray(warp)
+        at = lane = 0
+        while True:
+            at, end, self._used, self._filled = append_rows(
+                block, warp, self._slots, **arrays,
+                first=at, lane=lane, rows=self._rows, row=self._used, words=self._words, used=self._filled,
+            )  # fmt: skip
+            self._lanes += end - lane
+            lane = end
+            if at == len(block):
+                break
+            self._flush()
 
     def finish(self) -> tuple[Columns, Sequence[int]]:
         """Return all instructions, and the ascending ids of the blocks that occur.

@@ -30,7 +30,7 @@ ROW_TYPE = np.dtype(
     ]
 )
 LOOP_EXIT_FLAG, REGULAR_FLAG, NARROW_FLAG = 1, 2, 4
-"""Values of `flags`; the latter two say how addresses are packed (`tracegen.formats.ordering._gather.pack`)."""
+"""Values of `flags`; the latter two say how addresses are packed (`tracegen.formats.ordering._gather.append_rows`)."""
 
 CACHE_OP_SHIFT = 3
 """The first bit of the cache operator in `flags`, which takes the upper five bits."""
