@@ -65,11 +65,11 @@ def whole_lines(stream: BinaryIO, max_line_bytes: int, chunk_bytes: int | None =
     """
     tail = b""
     while data := stream.read(CHUNK_BYTES if chunk_bytes is None else chunk_bytes):
-        data = tail + data
         end = data.rfind(b"\n") + 1
-        tail = data[end : end + max_line_bytes + 1] if len(data) - end > max_line_bytes else data[end:]
         if end:
-            yield data[:end]
+            yield b"".join((tail, memoryview(data)[:end]))  # copies the data once
+            tail = b""
+        tail = (tail + data[end : end + max_line_bytes + 1])[: max_line_bytes + 1]
     if tail:
         yield tail
 
