@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from tracegen.formats.ordering.rows import ROW_TYPE, Rows, Scratch, Words, count_words, sort_rows
+from tracegen.formats.ordering.rows import ROW_TYPE, Rows, Scratch, Words, count_words, join_rows, sort_rows
 
 _WORD_TYPE = np.dtype(np.int64)
 _FORGET_BYTES = 1 << 20
@@ -128,7 +128,7 @@ class _SortedRun:
             return
         more = self._rows.read(min(count - len(self.window), self.unread))
         self.unread -= len(more)
-        self.window = np.concatenate([self.window, more]) if len(self.window) else more
+        self.window = join_rows([self.window, more]) if len(self.window) else more
 
     def take(self, count: int) -> tuple[Rows, Words]:
         rows, self.window = self.window[:count], self.window[count:]
@@ -208,7 +208,7 @@ class SpilledRuns:
         if any(counts):
             parts = [run.take(count) for run, count in zip(runs, counts, strict=True) if count]
             rows, words = zip(*parts, strict=True)
-            yield parts[0] if len(parts) == 1 else self.sort(np.concatenate(rows), np.concatenate(words), scratch)
+            yield parts[0] if len(parts) == 1 else self.sort(join_rows(rows), np.concatenate(words), scratch)
             return
         assert cut is not None
         # A window is full of one key, and more rows of it follow: yield one run after the other, however long.
