@@ -100,7 +100,7 @@ cdef inline int read_addresses(
             return BAD_ADDRESSES
         out[0] = <int64_t>value
         out += value != 0
-        active |= <uint32_t>(value != 0) << lane
+        active = active >> 1 | <uint32_t>(value != 0) << (LANES - 1)
         most = max(most, value)
     while at < end and (text[at] == c' ' or text[at] == c'\r'):
         at += 1
@@ -183,10 +183,13 @@ def parse(
                 event = TOO_LONG
                 break
             first = find_prefix(p, start, stop)
-            if first < 0 or is_remark(p, first, stop):
+            if first < 0:
                 continue
             event = read_record(p, first, stop, &r)
             if event:
+                if is_remark(p, first, stop):
+                    event = FINE
+                    continue
                 break
             if r.launch + shift != wanted:
                 if is_announced(announced, r.launch + shift):
