@@ -57,7 +57,6 @@ class InstructionBuffer:
         """Return arrays to write to: the same ones every time if they are large enough."""
         if len(self._arrays.block) < rows or len(self._arrays.addresses) < lanes:
             self._arrays = InstructionArrays.of(rows, lanes)
-            self._unknown = _unknown_columns(rows)
         return self._arrays
 
     def append(self, rows: int, lanes: int, cache_ops: NDArray[np.uint8]) -> None:
@@ -67,6 +66,8 @@ class InstructionBuffer:
         """
         if not rows:
             return
+        if len(self._unknown["gap"]) < rows:  # far fewer than are reserved
+            self._unknown = _unknown_columns(rows)
         columns: dict[str, NDArray[Any]] = {name: values[:rows] for name, values in self._arrays._asdict().items()}
         columns["addresses"] = self._arrays.addresses[:lanes]
         columns |= {name: values[:rows] for name, values in self._unknown.items()}
