@@ -76,10 +76,10 @@ def trace(row: Measured) -> Trace:
     return emulate(SOURCE, row.kernel, launch, {}, {"n": row.n})
 
 
-def predict(row: Measured) -> list[float]:
-    """Return the predicted miss rate in percent under each definition."""
+def predict(row: Measured, settings: Settings | None = None) -> list[float]:
+    """Return the predicted miss rate in percent under each definition, by default on SM 0."""
     made = trace(row)
-    return [round(miss_rate([made], GPU, definition, Settings()), 4) for definition in DEFINITIONS]
+    return [round(miss_rate([made], GPU, definition, settings or Settings()), 4) for definition in DEFINITIONS]
 
 
 def to_csv(rows: Sequence[Measured], predicted: Sequence[Sequence[float]]) -> str:
@@ -105,12 +105,18 @@ def to_markdown(rows: Sequence[Measured], predicted: Sequence[Sequence[float]]) 
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m validation.hardware.other_gpus", description=__doc__)
-    parser.add_argument("--record", action="store_true", help="renew the committed record")
-    record = parser.parse_args().record
-    rows = read_rows()
-    predicted = [predict(row) for row in rows]
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--record", action="store_true", help="renew the committed record")
+    output.add_argument("--sms", choices=("1", "all"), default="1", help="SM 0 (default), or all 15 with one seed")
+    parser.add_argument("--kernels", nargs="+", metavar="KERNEL", help="only the rows of these kernels")
+    options = parser.parse_args()
+    if options.record and options.kernels:
+        parser.error("--record: renews all rows, not those of --kernels")
+    rows = [row for row in read_rows() if not options.kernels or row.kernel in options.kernels]
+    settings = Settings(sms="all", seeds=1) if options.sms == "all" else Settings()
+    predicted = [predict(row, settings) for row in rows]
     table = to_markdown(rows, predicted)
-    if not record:
+    if not options.record:
         print(table, end="")
         return
     RECORD.write_text(to_csv(rows, predicted))
