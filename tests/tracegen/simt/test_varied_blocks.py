@@ -135,7 +135,6 @@ def long_code_of_some_blocks(k, A):
         (loops_of_different_length, {"block": 64, "arrays": {"A": np.zeros(4096, np.int32)}}),
         (loops_that_some_blocks_leave_out, {}),
         (loops_in_loops_of_different_length, {"block": 64}),
-        (long_code_of_some_blocks, {"grid": 30}),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -144,6 +143,12 @@ def test_each_block_has_the_program_that_it_has_on_its_own(function, options, or
     trace = kernel_trace(function, **options)
     trace.announce(sorted(set(order)))
     assert_same_blocks(trace, order)
+
+
+def test_long_code_is_cut_into_the_segments_that_a_block_has_on_its_own():
+    trace = kernel_trace(long_code_of_some_blocks, grid=10)
+    trace.announce(range(6, 10))
+    assert_same_blocks(trace, range(6, 10))
 
 
 @pytest.mark.parametrize(
