@@ -46,8 +46,9 @@ class Block:
     """The threads of one block while its kernel runs: the `k` of a kernel function.
 
     `x`, `y`, `z` are the global thread indices; `thread_x` ... and `block_x` ... are CUDA's threadIdx and blockIdx. An
-    array of blocks forms a batch, which runs as one: its blocks must execute the same instructions, each with its own
-    numbers, else `DivergenceError` is raised (`tracegen.simt.agreement`).
+    array of blocks forms a batch, which runs as one: Python code must go the same way for all of them, else
+    `DivergenceError` is raised (`tracegen.simt.agreement`). Blocks without an active lane leave instructions out
+    (`tracegen.simt.varied_blocks`).
     """
 
     block_x: Any
