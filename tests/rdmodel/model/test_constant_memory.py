@@ -123,8 +123,8 @@ def test_a_later_launch_finds_the_lines_of_an_earlier_one_in_the_l2():
 
 
 def test_a_sample_of_a_grid_adds_the_lines_that_its_windows_read():
-    trace = make_trace(4_000)
-    found, without = (rd.predict(trace, gpu, l2=True, work=2000, lat_min=10) for gpu in (GPU, UNKNOWN))
+    trace = make_trace(2_000)
+    found, without = (rd.predict(trace, gpu.replace(sms=1), l2=True, work=1000, lat_min=10) for gpu in (GPU, UNKNOWN))
     sectors = SECTORS_PER_LINE * lines_of(range(ROWS))
     assert found.l2.constant_sectors == sectors
     assert found.l2.dram_read_sectors == without.l2.dram_read_sectors + sectors
