@@ -212,6 +212,11 @@ class GPU(Presented):
         return self.constant_line and max(self.constant_line, self.l2_fetch_bytes)
 
     @property
+    def constant_fetch_sectors(self) -> int:
+        """Sectors of the L2 in `constant_fetch_bytes`."""
+        return self.constant_fetch_bytes // self.l2_sector_bytes
+
+    @property
     def l2_dirty_sectors(self) -> int:
         """Number of sectors of the L2 that may be dirty at a time."""
         ways = self.l2.ways if self.l2.dirty_ways is None else min(self.l2.dirty_ways, self.l2.ways)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
 from rdmodel.trace import Trace
-from rdmodel.trace.coalescing import StoreRule, WarpStream, open_warps
+from rdmodel.trace.coalescing import StoreRule, WarpStream, open_block
 from rdmodel.trace.constants import ConstantReads
-from rdmodel.trace.trace import locate_block
 
 
 class RunMonitor:
@@ -87,10 +86,7 @@ class PartTimer:
         arrived = perf_counter()
         with self._monitor.trace_lock:
             started = perf_counter()
-            source, first = locate_block(trace, block)
-            if self.constants is not None:
-                self.constants.add(source, first, trace.launch.block_warps)
-            streams = open_warps(trace, source, first, line, rule, request_bytes, bypass)
+            streams = open_block(trace, block, line, rule, request_bytes, bypass, self.constants)
         self.wait_seconds += started - arrived
         self.trace_seconds += perf_counter() - started
         self.blocks_started += begins

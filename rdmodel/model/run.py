@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field
 from functools import partial
 from itertools import chain
@@ -49,7 +50,7 @@ class PartResult:
     l2: L2Prediction | None = None
     window: WindowResult | None = None
     late: LateCounts | None = None
-    constants: frozenset[int] = frozenset()
+    constants: AbstractSet[int] = frozenset()
     origins: tuple[Origins, ...] = ()
 
 
@@ -110,12 +111,17 @@ class ModelRun:
         if not self.options.l2:
             dispatch(sms, queue, cap)
             return self._part_result(sms, timer, started)
-        collect_constants(timer, self.trace, self.gpu)
+        constants = self._collect_constants(timer)
         l2 = shared_l2.SharedL2(self.gpu, len(self.dealt))
         supplies = [queue if self._dispatched else iter(blocks) for _, blocks in busy]
         shared_l2.run_side_by_side(sms, supplies, cap, l2)
         result = self._add_l2(self._part_result(sms, timer, started), l2)
-        return dataclasses.replace(result, constants=collected_constants(timer))
+        return dataclasses.replace(result, constants=constants.numbers)
+
+    def _collect_constants(self, timer: PartTimer) -> ConstantReads:
+        """Return the constant memory that the blocks of a part read, as far as they have been opened."""
+        timer.constants = ConstantReads(self.trace.launch, self.gpu.constant_fetch_bytes)
+        return timer.constants
 
     def _sm(self, number: int, timer: PartTimer) -> Sm:
         return self._sms([number], timer)[0]
@@ -171,18 +177,7 @@ class ModelRun:
         )
 
 
-def collect_constants(timer: PartTimer, trace: Trace, gpu: GPU) -> None:
-    """Let a part collect the constant memory that its blocks read, if it is known how much of it a GPU fetches."""
-    if gpu.constant_fetch_bytes:
-        timer.constants = ConstantReads(trace.launch, gpu.constant_fetch_bytes)
-
-
-def collected_constants(timer: PartTimer) -> frozenset[int]:
-    """Return the numbers of the lines of constant memory that the blocks of a part have read."""
-    return frozenset() if timer.constants is None else frozenset(timer.constants.numbers)
-
-
-def all_constants(parts: Sequence[PartResult]) -> frozenset[int]:
+def all_constants(parts: Sequence[PartResult]) -> AbstractSet[int]:
     """Return the numbers of the lines of constant memory that the blocks of all parts have read."""
     return frozenset[int]().union(*(part.constants for part in parts))
 
@@ -192,7 +187,7 @@ def _add_constants(parts: Sequence[PartResult], gpu: GPU) -> L2Prediction | None
     l2, lines = parts[0].l2, all_constants(parts)
     if l2 is None or not lines:
         return l2
-    return l2.with_constants(len(lines) * gpu.constant_fetch_bytes // gpu.l2_sector_bytes)
+    return l2.with_constants(len(lines) * gpu.constant_fetch_sectors)
 
 
 def model_seconds(timer: PartTimer, started: float) -> float:

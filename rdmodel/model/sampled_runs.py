@@ -13,14 +13,7 @@ from rdmodel.model.grid_pilot import Pilot
 from rdmodel.model.grid_schedule import GridSchedule
 from rdmodel.model.grid_windows import GridWindow, WindowRunner
 from rdmodel.model.monitor import PartTimer, RunMonitor
-from rdmodel.model.run import (
-    ModelRun,
-    PartResult,
-    all_constants,
-    collect_constants,
-    collected_constants,
-    model_seconds,
-)
+from rdmodel.model.run import ModelRun, PartResult, all_constants, model_seconds
 from rdmodel.model.sample_blocks import SampledSm, StretchPlan, estimate_from_stretches
 from rdmodel.model.sample_grid import GridPlan, GridSample
 from rdmodel.results.counts import SmCounts
@@ -95,10 +88,10 @@ class SampledGridRun(ModelRun):
 
     def _run_window(self, runner: WindowRunner, window: GridWindow, timer: PartTimer) -> PartResult:
         started = perf_counter()
-        collect_constants(timer, self.trace, self.gpu)
+        constants = self._collect_constants(timer)
         found = runner.run(window, timer)
         seconds = timer.trace_seconds, model_seconds(timer, started)
-        return PartResult([], [], *seconds, window=found, constants=collected_constants(timer))
+        return PartResult([], [], *seconds, window=found, constants=constants.numbers)
 
     def result(self, parts: Sequence[PartResult]) -> Prediction:
         """Estimate the counters of the whole grid from those of the windows."""

@@ -40,10 +40,9 @@ from rdmodel.trace.coalescing import (
     Chunk,
     StoreRule,
     WarpStream,
-    open_warps,
+    open_block,
 )
 from rdmodel.trace.constants import ConstantReads
-from rdmodel.trace.trace import locate_block
 
 CYCLES_PER_PAUSE = 1 << 14
 """Eventful cycles between two checks for signals and reports of progress: a few milliseconds, at most a second."""
@@ -117,11 +116,11 @@ class MachineRun:
         bypasses = bypasses_l1(request.gpu.l1, request.trace)
         self._bypass = bypass_table(request.gpu.l1) if bypasses else None
         self._machine = make_machine(request.gpu, request.options, slots, self._block_warps, bypasses=bypasses)
-        # With an ideal memory there is no DRAM, and of some GPUs it is not known how much they fetch.
-        self._constants: ConstantReads | None = None
+        # With an ideal memory there is no DRAM.
+        self._constants = ConstantReads(
+            launch, request.gpu.constant_fetch_bytes if request.options.memory is None else 0
+        )
         self._constants_before = constants
-        if request.options.memory is None and request.gpu.constant_fetch_bytes:
-            self._constants = ConstantReads(launch, request.gpu.constant_fetch_bytes)
         if previous is not None:
             self._machine.take_lines(previous)
         self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS
@@ -206,10 +205,7 @@ class MachineRun:
 
     def _open_block(self) -> list[WarpStream]:
         trace, l1 = self._request.trace, self._request.gpu.l1
-        source, first = locate_block(trace, self._begun)
-        if self._constants is not None:
-            self._constants.add(source, first, self._block_warps)
-        return open_warps(trace, source, first, l1.line, self._rule, l1.request_bytes, self._bypass)
+        return open_block(trace, self._begun, l1.line, self._rule, l1.request_bytes, self._bypass, self._constants)
 
     def _report_accesses(self) -> None:
         """Call the observer with the accesses that were recorded since the last call."""
@@ -248,14 +244,13 @@ class MachineRun:
     @property
     def constant_lines(self) -> frozenset[int]:
         """Numbers of the lines of constant memory that this launch and those before have fetched."""
-        read = frozenset[int]() if self._constants is None else frozenset(self._constants.numbers)
-        return read | self._constants_before
+        return self._constants_before | self._constants.numbers
 
     @property
     def _constant_sectors(self) -> int:
         """Sectors of constant memory that this launch reads first; launches before leave theirs in the L2."""
-        gpu, lines = self._request.gpu, len(self.constant_lines) - len(self._constants_before)
-        return lines * gpu.constant_fetch_bytes // gpu.l2_sector_bytes
+        lines = len(self.constant_lines) - len(self._constants_before)
+        return lines * self._request.gpu.constant_fetch_sectors
 
     def _decided_limit(self) -> dict[str, int]:
         """Return the limit that the machine has found by sampling; empty if it has not sampled."""

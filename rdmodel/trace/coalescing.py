@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rdmodel.trace._coalesce import ChunkBuffers, SegmentBuffers, StreamBuffers
 from rdmodel.trace.columns import Columns, Program
+from rdmodel.trace.constants import ConstantReads
 from rdmodel.trace.launch import WARP
 from rdmodel.trace.mapped_pages import Pages
 from rdmodel.trace.moved import MovedProgram
@@ -168,9 +169,16 @@ def open_block(
     rule: StoreRule,
     request_bytes: int = WHOLE_WARP,
     bypass: NDArray[np.uint8] | None = None,
+    constants: ConstantReads | None = None,
 ) -> list[WarpStream]:
-    """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two."""
-    return open_warps(trace, *locate_block(trace, block), line, rule, request_bytes, bypass)
+    """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two.
+
+    `constants`, if they are given, get what the block reads of constant memory.
+    """
+    source, first = locate_block(trace, block)
+    if constants is not None:
+        constants.add(source, first, trace.launch.block_warps)
+    return open_warps(trace, source, first, line, rule, request_bytes, bypass)
 
 
 def open_warps(

@@ -26,7 +26,7 @@ class ConstantReads:
     launch
         The launch of the blocks, with the places of its arrays.
     unit
-        Bytes of a unit, a power of two.
+        Bytes of a unit, a power of two; 0: unknown, nothing is collected.
     """
 
     def __init__(self, launch: Launch, unit: int) -> None:
@@ -39,6 +39,8 @@ class ConstantReads:
 
     def add(self, content: Columns | Program, first: int, warps: int) -> None:
         """Add what a block reads: `content` holds it, with its `warps` warps from the warp `first` on."""
+        if not self.unit:
+            return
         if isinstance(content, Columns):
             self._add_rows(content, int(content.warp_start[first]), int(content.warp_start[first + warps]))
             return
