@@ -30,17 +30,15 @@ class ShortLoop(NamedTuple):
 class ShortenedNest(Nest):
     """A nest whose outermost loops around others end after about `share` of their largest number of iterations.
 
-    `loops` are these loops. If all blocks and threads execute them equally often, `uniform`, each keeps the same share.
-    How often a block executes them depends on its ids along `block_dimensions` only.
+    `loops` are these loops. How often a block executes them depends on its ids along `block_dimensions` only.
     """
 
     def __init__(self, nest: Nest, share: float) -> None:
         self.box, self.moves, self.control = nest.box, nest.moves, nest.control
         self.loops: list[ShortLoop] = []
         self.body = self._cut(nest.body, share)
-        terms = [term for short in self.loops for form in leaves(short.loop.distance) for term in form.terms]
-        self.uniform = not terms
-        used = {dimension for dimension, _ in terms}
+        forms = [form for short in self.loops for form in leaves(short.loop.distance)]
+        used = {dimension for form in forms for dimension, _ in form.terms}
         self.block_dimensions = tuple(dimension for dimension in BLOCK_DIMENSIONS if dimension in used)
 
     def _cut(self, body: Sequence[NestNode], share: float) -> list[NestNode]:

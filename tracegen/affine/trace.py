@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from rdmodel.trace import InstructionSource, Program, Work, check_blocks, missing_block
@@ -95,21 +95,17 @@ class AffineTrace(GeneratedTrace):
             offsets = nest.address_offsets(start)
             return move_program(program, offsets) if offsets.any() else program
 
-        known: dict[tuple[int, ...], float] = {}
+        @lru_cache(maxsize=MAX_KNOWN_PARTS)
+        def share_of(x: int, y: int, z: int) -> float:
+            return nest.remaining_share((x, y, z), geometry.thread)
 
         def remaining_share(block: int) -> float:
             at = (block % width, block // width % height, block // (width * height))
-            key = tuple(at[dimension] for dimension in nest.block_dimensions)
-            if (found := known.get(key)) is None:
-                if len(known) >= MAX_KNOWN_PARTS:
-                    known.clear()
-                found = known[key] = nest.remaining_share(at, geometry.thread)
-            return found
+            # Blocks that differ along other dimensions keep the same share.
+            x, y, z = (i if d in nest.block_dimensions else 0 for d, i in enumerate(at))
+            return share_of(x, y, z)
 
-        if not nest.uniform:
-            return make, remaining_share
-        of_each = remaining_share(0)
-        return make, lambda _block: of_each
+        return make, remaining_share
 
     @cached_property
     def _work(self) -> NestWork:
