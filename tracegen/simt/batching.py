@@ -20,6 +20,7 @@ from tracegen.simt.block import Block, Geometry
 from tracegen.simt.call_sites import CallSites
 from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
 from tracegen.simt.shared_programs import SharedPrograms
+from tracegen.simt.varied_blocks import Variations
 from tracegen.simt.work import WorkCounter
 
 MAX_BATCH_THREADS = 1 << 14
@@ -122,18 +123,18 @@ class BlockRunner:
 
     def _run(self, blocks: Sequence[int]) -> dict[int, Program]:
         if len(blocks) > 1:
-            batch: Block | None = None
+            batch: tuple[Program, Variations] | None = None
             # An error here is raised again by the block that causes it, when it runs on its own.
             with suppress(Exception):
-                batch = self._traced_run(np.array(blocks, dtype=np.int64))
+                batch = self._program(np.array(blocks, dtype=np.int64))
             if batch is not None:
                 self._failed = 0
-                whole = batch.program()
+                whole, variations = batch
                 self._measure(whole)
-                programs = self._shared.split(whole, len(blocks), self._geometry.warps, batch.variations)
+                programs = self._shared.split(whole, len(blocks), self._geometry.warps, variations)
                 return dict(zip(blocks, programs, strict=True))
             self._size = 1
-        program = self._traced_run(blocks[0]).program()
+        program, _ = self._program(blocks[0])
         self._measure(program)
         # The first batch may have been too large, and not diverging.
         self._failed += 1 < len(blocks) <= self._fitting_size
@@ -145,12 +146,11 @@ class BlockRunner:
         self._measured = True
         self._fitting_size = (MAX_BATCH_INSTRUCTIONS - 1) // max(1, instructions)
 
-    def _traced_run(self, block: Any) -> Block:
-        """Run the kernel function for a block, or for a batch, and return it with its program."""
+    def _program(self, block: Any) -> tuple[Program, Variations]:
+        """Return the program of a block or of a batch, and the differences between the blocks of the latter."""
         k = Block(self._launch, block, self.sites, self._geometry, unroll=self._unroll)
         self._function(k, **self._arguments)
-        k.program()
-        return k
+        return k.program(), k.variations
 
 
 class _Announced:

@@ -97,7 +97,7 @@ class BlockRecorder:
         """Close the present segment of straight-line code."""
         if self._body:
             self._append(self._body, 1, straight=True)
-            self._body = []
+            self._body, self._varied = [], False
 
     def begin_loop(self) -> LoopStart:
         """Start the body of a loop; return its start, for `repeat`."""
@@ -214,7 +214,6 @@ class BlockRecorder:
             by_block = [np.stack(column, axis=1) for column in (present, gaps, exits)]
             self.variations[len(self.segments)] = Variation(by_block[0], by_block[1], by_block[2], straight)
         self.segments.append(self._segment(body, trips, varied))
-        self._varied = False
 
     def _segment(self, body: list[MemoryInstruction], trips: int, varied: bool) -> Segment:
         """Return a segment; segments with equal bodies share columns, in all blocks, so that loop nests stay small.

@@ -37,7 +37,7 @@ class SharedPrograms:
         self._kept: list[SharedProgram] = []
         self._vain = 0
 
-    def split(self, whole: Program, blocks: int, warps: int, variations: Variations | None = None) -> list[Program]:
+    def split(self, whole: Program, blocks: int, warps: int, variations: Variations) -> list[Program]:
         """Split the program of a batch into those of its blocks, which have `warps` warps each."""
         if not variations:
             return self._split_alike(whole, blocks, warps)
