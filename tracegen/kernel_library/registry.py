@@ -113,8 +113,10 @@ class KernelSpec:
         arrays = allocate(declared, base=BASE if base is None else base, threads=launch.threads)
         params = {**resolved.sizes, **resolved.labels}
         work = partial(nest_work, self.name, launch.block, tuple(params.items())) if has_nest(self.name) else None
-        run = partial(KernelTrace, batches=True, cache_ops=False, work=work, unroll=unroll)
-        return run(self.function, launch, arrays, params, blocks=blocks)
+        return KernelTrace(
+            self.function, launch, arrays, params,
+            blocks=blocks, batches=True, cache_ops=False, work=work, unroll=unroll,
+        )  # fmt: skip
 
     def result(self, **params: Any) -> dict[str, NDArray[Any]]:
         """Compute with NumPy the arrays that the kernel writes, by name.
