@@ -103,6 +103,11 @@ def _declare(plain: type, eq: bool = True, repr: bool = True, **options: Any) ->
     return made
 
 
+def field_values(instance: Any) -> dict[str, Any]:
+    """Return the values of the fields of a dataclass by name, without converting them as `dataclasses.asdict` does."""
+    return {name: getattr(instance, name) for name in instance.__dataclass_fields__}
+
+
 @recursive_repr()
 def _text(self: Any) -> str:
     shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)

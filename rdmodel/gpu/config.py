@@ -8,7 +8,7 @@ from dataclasses import MISSING, field
 from typing import Any, Literal, TypeVar
 
 from rdmodel.common.checks import check_choice, check_flag, check_int, check_number
-from rdmodel.common.late_dataclass import dataclass
+from rdmodel.common.late_dataclass import dataclass, field_values
 from rdmodel.common.presentation import Presented
 from rdmodel.common.text import size_text
 from rdmodel.errors import ConfigError, unknown
@@ -266,8 +266,8 @@ class GPU(Presented):
 
         Fields in `DEFAULTS_OMITTED` are left out if they have their defaults.
         """
-        plain = _plain(self)
-        plain |= {name: _plain(plain[name]) for name in GPU_TABLES if plain[name] is not None}
+        plain = field_values(self)
+        plain |= {name: field_values(plain[name]) for name in GPU_TABLES if plain[name] is not None}
         plain["l1"]["index"] = index_to_dict(self.l1.index)
         for table, names in DEFAULTS_OMITTED.items():
             value, part = (getattr(self, table), plain[table]) if table else (self, plain)
@@ -283,11 +283,6 @@ class GPU(Presented):
             del plain["rates"]
         plain["sources"] = dict(self.sources)
         return plain
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass, which has numbers, texts and tuples of numbers only, by name."""
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 GPU_TABLES: dict[str, Any] = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
+from rdmodel.common.late_dataclass import field_values
 from rdmodel.common.text import size_text
 from rdmodel.gpu.config import GPU
 from rdmodel.trace import Trace
@@ -13,7 +13,7 @@ from rdmodel.trace import Trace
 
 def describe(trace: Trace, gpu: GPU, options: Any, seed: int) -> dict[str, Any]:
     """Return the complete configuration of a run: enough to repeat it."""
-    return {"gpu": gpu.to_dict(), "options": asdict(options), "seed": seed, "trace": describe_trace(trace)}
+    return {"gpu": gpu.to_dict(), "options": field_values(options), "seed": seed, "trace": describe_trace(trace)}
 
 
 def describe_l1(gpu: Mapping[str, Any]) -> dict[str, Any]:

@@ -267,14 +267,21 @@ cdef class StreamBuffers:
         self.bypass = bypass
         self.segment = self.carry = self.row = 0
 
-    def next_warp(self):
-        """Return a stream of the same program for the next warp, from its beginning."""
-        cdef StreamBuffers other = <StreamBuffers> type(self).__new__(type(self))
+    def of_warps(self, int64_t warps):
+        """Return a list of this stream, from its beginning, and those of the same program for the next warps."""
+        cdef StreamBuffers other
+        cdef int64_t warp
         assert self.columns is None
-        other.program, other.buffers, other.moves, other.trips = self.program, self.buffers, self.moves, self.trips
-        other.warp, other.rule, other.line_bits = self.warp + 1, self.rule, self.line_bits
-        other.request_bytes, other.max_lines, other.bypass = self.request_bytes, self.max_lines, self.bypass
-        return other
+        kind = type(self)
+        make = kind.__new__
+        streams = [self]
+        for warp in range(self.warp + 1, self.warp + warps):
+            other = <StreamBuffers> make(kind)
+            other.program, other.buffers, other.moves, other.trips = self.program, self.buffers, self.moves, self.trips
+            other.warp, other.rule, other.line_bits = warp, self.rule, self.line_bits
+            other.request_bytes, other.max_lines, other.bypass = self.request_bytes, self.max_lines, self.bypass
+            streams.append(other)
+        return streams
 
     def fill(self, ChunkBuffers chunk not None):
         """Replace the content of `chunk` by the next instructions; return whether more may follow."""

@@ -130,7 +130,7 @@ class WarpStream(StreamBuffers):
 
     `pages`, if the columns are mapped from files, receive the ranges that were read. `request_bytes`, a power of two,
     are the bytes that a group of lanes may access. `bypass` has 1 for loads that do not look into the L1, at
-    ``space * CACHE_OPS + cache_op``; None: all do. Streams of other warps of the block that `next_warp` returns share
+    ``space * CACHE_OPS + cache_op``; None: all do. Streams of other warps of the block that `of_warps` returns share
     what they read of a program.
     """
 
@@ -196,10 +196,7 @@ def open_warps(
         return [
             WarpStream(source, first + warp, line, rule, trace.pages, request_bytes, bypass) for warp in range(warps)
         ]
-    streams = [WarpStream(source, first, line, rule, None, request_bytes, bypass)]
-    while len(streams) < warps:
-        streams.append(streams[-1].next_warp())
-    return streams
+    return WarpStream(source, first, line, rule, None, request_bytes, bypass).of_warps(warps)
 
 
 def coalesce(columns: Columns, line: int, rule: StoreRule) -> Iterator[Chunk]:

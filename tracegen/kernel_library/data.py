@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from math import inf, prod
@@ -11,6 +10,7 @@ from typing import Any
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.memory import require_room
 from rdmodel.errors import ConfigError, TooLargeError
+from tracegen.parameter_names import parameter_names
 
 MAX_GENERATED = 1 << 31
 """Bound of the product of sizes: kernels index their data with 32-bit integers."""
@@ -32,7 +32,7 @@ class Input:
     @property
     def sizes(self) -> Sequence[str]:
         """Names of the sizes that describe generated data."""
-        return list(inspect.signature(self.generate).parameters)
+        return parameter_names(self.generate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ResolvedParameters:
 
 def require_size(need: Callable[..., int], sizes: Mapping[str, int], most: float = inf) -> None:
     """Raise `TooLargeError` if data of these sizes exceed the memory that is left, or their product reaches `most`."""
-    used = {name: sizes[name] for name in inspect.signature(need).parameters}
+    used = {name: sizes[name] for name in parameter_names(need)}
     subject = ", ".join(f"{name}={value}" for name, value in used.items())
     if prod(used.values()) >= most:
         raise TooLargeError(f"{subject}: the product must be below {most}; use smaller sizes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -22,6 +21,7 @@ from tracegen.kernel_library.nest_work import has_nest, nest_work
 from tracegen.kernel_library.suites import NAIVE, TILED
 from tracegen.kernel_library.tiled import TiledSpec, tiled_spec
 from tracegen.limits import MAX_BLOCK_THREADS
+from tracegen.parameter_names import parameter_names
 from tracegen.simt.kernel_trace import KernelFunction, KernelTrace, shape
 from tracegen.unrolling import DEFAULT_UNROLL, Unroll
 
@@ -342,7 +342,7 @@ def _evaluate(value: Any, sizes: Mapping[str, Any]) -> Any:
 
 def _accepted(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Select the `values` that `function` has parameters for."""
-    return {name: values[name] for name in inspect.signature(function).parameters if name in values}
+    return {name: values[name] for name in parameter_names(function) if name in values}
 
 
 def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:

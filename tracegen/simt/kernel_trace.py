@@ -32,6 +32,7 @@ from rdmodel.trace import InstructionSource, Launch, Program, Work, check_blocks
 from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos, shared_bytes
 from tracegen.generated import GeneratedTrace
 from tracegen.limits import MAX_BLOCK_SIDES, MAX_BLOCK_THREADS, MAX_GRID_SIDES
+from tracegen.parameter_names import parameter_names
 from tracegen.simt.batching import BlockRunner
 from tracegen.simt.block import Block
 from tracegen.unrolling import DEFAULT_UNROLL, Unroll, parse_unroll
@@ -235,7 +236,7 @@ def kernel_parameters(function: KernelFunction, name: str) -> list[str]:
     """Return the names of the parameters of a kernel function after `k`; raises `ConfigError` for an unsuitable one."""
     if not hasattr(inspect.unwrap(function), "__code__"):
         raise ConfigError(f"{name}: a kernel must be a Python function, not {type(function).__name__}")
-    names = list(inspect.signature(function).parameters)
+    names = parameter_names(function)
     if not names:
         raise ConfigError(f"{name}: a kernel function needs a parameter for its block")
     return names[1:]
