@@ -6,9 +6,8 @@ kernel reads the line again and stores them at places that follow from the sums 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,53 +22,69 @@ from tracegen.simt.kernel_trace import Array, Block
 LINK_MARK = b'href="'
 """Start of a link, which ends with the next quotation mark of its line."""
 
-_LINK_CHARACTERS = np.frombuffer(LINK_MARK + b'"', dtype=np.uint8).astype(np.int64)
+_BYTES = 256
 
 Lanes = NDArray[Any]
-Finder = Callable[[Lanes, Lanes, Lanes], tuple[Lanes, Lanes, Lanes]]
-"""Map (state, length, character) to (character is part of a match, a match ends before it, next state)."""
 
-Emit = Callable[[Lanes, Lanes, Lanes], None]
-"""Store a match: its number in the line, its hash and its length."""
+Emit = Callable[[Lanes], None]
+"""Store a match, the one with this number in its line."""
 
 
 # ---- matches: words and links
 
 
-def word(state: Lanes, length: Lanes, character: Lanes) -> tuple[Lanes, Lanes, Lanes]:
-    """Match words: consecutive letters."""
-    folded = character | 32
-    inside = (folded >= ord("a")) & (folded <= ord("z"))
-    return inside, ~inside & (length > 0), state
+class Matcher(NamedTuple):
+    """A finite automaton that finds the matches in a line, one character at a time, and begins in state 0.
+
+    ``following[256 * state + character]`` is the next state, and `ends` tells there whether a match ends before the
+    character. The end of a line ends a match as well in the states of `last`.
+    """
+
+    following: NDArray[np.int64]
+    ends: NDArray[np.bool_]
+    last: NDArray[np.bool_]
 
 
-def link(state: Lanes, length: Lanes, character: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+def _match_words() -> Matcher:
+    """Match words, consecutive letters; state 1 is inside one."""
+    folded = np.arange(_BYTES) | 32
+    letter = (folded >= ord("a")) & (folded <= ord("z"))
+    return Matcher(np.tile(letter.astype(np.int64), 2), np.concatenate([letter & False, ~letter]), np.array([0, 1]) > 0)
+
+
+def _match_links() -> Matcher:
     """Match links; the state is the number of characters of `LINK_MARK` that have been read."""
-    linked = state == len(LINK_MARK)
-    ends = linked & (character == ord('"'))
-    begun = np.where(character == _LINK_CHARACTERS[state], state + 1, np.where(character == LINK_MARK[0], 1, 0))
-    return linked & ~ends, ends, np.where(linked, np.where(ends, 0, state), begun)
+    read = len(LINK_MARK)
+    following = np.zeros((read + 1, _BYTES), np.int64)
+    following[:read, LINK_MARK[0]] = 1
+    following[range(read), list(LINK_MARK)] = range(1, read + 1)
+    following[read] = read
+    following[read, ord('"')] = 0
+    ends = np.zeros((read + 1, _BYTES), np.bool_)
+    ends[read, ord('"')] = True
+    return Matcher(following.ravel(), ends.ravel(), np.zeros(read + 1, np.bool_))
 
 
-def scan(k: Block, text: Array, starts: Array, find: Finder, emit: Emit) -> Any:
+WORDS, LINKS = _match_words(), _match_links()
+
+
+def scan(k: Block, text: Array, starts: Array, matcher: Matcher, emit: Emit) -> Any:
     """Read the line of every thread character by character; return the number of its matches."""
     first, last = k.load(starts, k.x), k.load(starts, k.x + 1)
-    state, length, hashed, found = np.zeros((4, *k.x.settled().shape), np.int64)
+    state, found = np.zeros((2, *k.x.settled().shape), np.int64)
     for p in k.range(first, last):
         active = (p < last).settled()
-        character = branch_on(k, k.load(text, p)).settled()
-        inside, ends, after = find(state, length, character)
+        at = state * _BYTES + branch_on(k, k.load(text, p)).settled()
+        ends = matcher.ends[at]
         with k.where(ends):
-            emit(found, hashed, length)
+            emit(found)
         found = found + (ends & active)
-        letter = character | 32 if find is word else character
-        hashed = np.where(inside, (hashed * 31 + letter) & 0xFFFFFFFF, np.where(active, 0, hashed))
-        length = np.where(inside, length + 1, np.where(active, 0, length))
-        state = np.where(active, after, state)
-    if find is word:
-        with k.where(length > 0):
-            emit(found, hashed, length)
-        found = found + (length > 0)
+        state = np.where(active, matcher.following[at], state)
+    if matcher.last.any():
+        ends = matcher.last[state]
+        with k.where(ends):
+            emit(found)
+        found = found + ends
     return found
 
 
@@ -86,9 +101,18 @@ def find_words(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def find_links(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the starts and lengths of all links."""
-    spans = [m.span(1) for m in re.finditer(re.escape(LINK_MARK) + rb'([^"\n]*)"', text.characters.tobytes())]
-    starts, ends = np.array(spans, np.int64).reshape(-1, 2).T
-    return starts, ends - starts
+    characters = text.characters
+    marked = np.ones(max(0, len(characters) - len(LINK_MARK) + 1), np.bool_)
+    for offset, character in enumerate(LINK_MARK):
+        marked &= characters[offset : offset + len(marked)] == character
+    starts = np.flatnonzero(marked) + len(LINK_MARK)
+    stops = np.append(np.flatnonzero((characters == ord('"')) | (characters == ord("\n"))), len(characters))
+    ends = stops[np.searchsorted(stops, starts)]
+    closed = np.append(characters, 0)[ends] == ord('"')
+    # A quotation mark that ends a link is not the last one of another mark.
+    for at in np.flatnonzero(ends[:-1] + 1 == starts[1:]).tolist():
+        closed[at + 1] &= not closed[at]
+    return starts[closed], (ends - starts)[closed]
 
 
 def _hashes(characters: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.uint32]:
@@ -100,28 +124,36 @@ def _hashes(characters: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any
     return hashed
 
 
-def _mapped(text: Text, kind: Finder) -> dict[str, NDArray[Any]]:
-    """Return the results of both kernels, and the place of the results of each line."""
-    starts, lengths = find_words(text) if kind is word else find_links(text)
+def _places(text: Text, starts: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the line of each match, the number of matches of each line, and the place of its first one."""
     line = np.searchsorted(text.starts, starts, side="right") - 1
     counts = np.bincount(line, minlength=len(text.starts) - 1).astype(np.int32)
+    return {"counts": counts, "first": (np.cumsum(counts) - counts).astype(np.int32), "lines": line.astype(np.int32)}
+
+
+def _found(text: Text, matcher: Matcher) -> tuple[NDArray[Any], NDArray[Any]]:
+    return find_words(text) if matcher is WORDS else find_links(text)
+
+
+def _mapped(text: Text, matcher: Matcher) -> dict[str, NDArray[Any]]:
+    """Return the results of both kernels, and the place of the results of each line."""
+    starts, lengths = _found(text, matcher)
+    hashed = text.characters | 32 if matcher is WORDS else text.characters
     return {
-        "counts": counts,
-        "first": (np.cumsum(counts) - counts).astype(np.int32),
-        "hashes": _hashes(text.characters | 32 if kind is word else text.characters, starts, lengths),
+        **_places(text, starts),
+        "hashes": _hashes(hashed, starts, lengths),
         "lengths": lengths.astype(np.int32),
-        "lines": line.astype(np.int32),
     }
 
 
-def _arrays(text: Text, kind: Finder) -> dict[str, Any]:
-    mapped = _mapped(text, kind)
-    room = max(1, len(mapped["lines"]))
+def _arrays(text: Text, matcher: Matcher) -> dict[str, Any]:
+    places = _places(text, _found(text, matcher)[0])
+    room = max(1, len(places["lines"]))
     return {
         "text": text.characters,
         "starts": text.starts,
-        "counts": len(mapped["counts"]),
-        "first": mapped["first"],
+        "counts": len(places["counts"]),
+        "first": places["first"],
         "hashes": room,
         "lengths": room,
         "lines": room,
@@ -142,19 +174,19 @@ def _threads(text: Text) -> tuple[int]:
 iix = Benchmark(
     "iix",
     {"N": 16384, "WORDS": 8, "SEED": SEED},
-    lambda text: _arrays(text, link),
+    lambda text: _arrays(text, LINKS),
     inputs={"text": Input(pages, read_text, need_of_pages)},
 )
 
 
-@iix.kernel("count", threads=_threads, block=(256,), result=lambda text: _only(_mapped(text, link), "counts"))
+@iix.kernel("count", threads=_threads, block=(256,), result=lambda text: _only(_mapped(text, LINKS), "counts"))
 def iix_count(k: Block, text: Array, starts: Array, counts: Array) -> None:
     """Links in a line of HTML: starts[i], starts[i+1]; for each character: text[p]; -> counts[i]."""
-    count(k, text, starts, counts, link)
+    count(k, text, starts, counts, LINKS)
 
 
 @iix.kernel(
-    threads=_threads, block=(256,), result=lambda text: _only(_mapped(text, link), "hashes", "lengths", "lines")
+    threads=_threads, block=(256,), result=lambda text: _only(_mapped(text, LINKS), "hashes", "lengths", "lines")
 )
 def iix_map(
     k: Block, text: Array, starts: Array, first: Array, hashes: Array, lengths: Array, lines: Array, counts: Array
@@ -163,17 +195,17 @@ def iix_map(
     with k.where(k.x < counts.elements):
         slot = k.load(first, k.x)
 
-        def emit(found: Lanes, hashed: Lanes, length: Lanes) -> None:
+        def emit(found: Lanes) -> None:
             for array in (hashes, lengths, lines):
                 k.store(array, slot + found)
 
-        scan(k, text, starts, link, emit)
+        scan(k, text, starts, LINKS, emit)
 
 
-def count(k: Block, text: Array, starts: Array, counts: Array, find: Finder) -> None:
+def count(k: Block, text: Array, starts: Array, counts: Array, matcher: Matcher) -> None:
     """Count the matches in the line of every thread, and store the counts."""
     with k.where(k.x < counts.elements):
-        scan(k, text, starts, find, lambda *found: None)
+        scan(k, text, starts, matcher, lambda found: None)
         k.store(counts, k.x)
 
 
@@ -183,28 +215,28 @@ def count(k: Block, text: Array, starts: Array, counts: Array, find: Finder) -> 
 wc = Benchmark(
     "wc",
     {"N": 16384, "WORDS": 12, "SEED": SEED},
-    lambda text: _arrays(text, word),
+    lambda text: _arrays(text, WORDS),
     inputs={"text": Input(prose, read_text, need_of_text)},
 )
 
 
-@wc.kernel("count", threads=_threads, block=(256,), result=lambda text: _only(_mapped(text, word), "counts"))
+@wc.kernel("count", threads=_threads, block=(256,), result=lambda text: _only(_mapped(text, WORDS), "counts"))
 def wc_count(k: Block, text: Array, starts: Array, counts: Array) -> None:
     """Words in a line: starts[i], starts[i+1]; for each character: text[p]; -> counts[i]."""
-    count(k, text, starts, counts, word)
+    count(k, text, starts, counts, WORDS)
 
 
-@wc.kernel(threads=_threads, block=(256,), result=lambda text: _only(_mapped(text, word), "hashes", "lengths"))
+@wc.kernel(threads=_threads, block=(256,), result=lambda text: _only(_mapped(text, WORDS), "hashes", "lengths"))
 def wc_map(k: Block, text: Array, starts: Array, first: Array, hashes: Array, lengths: Array, counts: Array) -> None:
     """Word count, map: first[i], starts[i], starts[i+1]; for each character: text[p]; per word -> hashes, lengths."""
     with k.where(k.x < counts.elements):
         slot = k.load(first, k.x)
 
-        def emit(found: Lanes, hashed: Lanes, length: Lanes) -> None:
+        def emit(found: Lanes) -> None:
             for array in (hashes, lengths):
                 k.store(array, slot + found)
 
-        scan(k, text, starts, word, emit)
+        scan(k, text, starts, WORDS, emit)
 
 
 # ---- similarity score

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.sparse import csgraph
 
 import tracegen
 from rdmodel.errors import ConfigError
+from tests.support.examples import examples
 from tests.support.scalar_kernels import GRAPH, MATRIX, PROSE, matrix_of
-from tracegen.kernel_library import inputs, labelling
+from tracegen.kernel_library import inputs, labelling, mapreduce
 from tracegen.kernel_library import sparse as products
 from tracegen.kernel_library.registry import declared_spec
 
@@ -62,6 +65,15 @@ def test_a_text_comes_from_a_file(tmp_path):
     trace = tracegen.kernel("wc", text=tmp_path / "text.txt")
     assert trace.params == {"text": "text.txt"}
     assert len(trace) == len(tracegen.kernel("wc", text=PROSE))
+
+
+@examples(200)
+@given(st.lists(st.sampled_from(['href="', 'x"', "href=", '"', "\n", "a"]), max_size=30).map("".join))
+def test_links_are_those_of_a_regular_expression(text):
+    characters = np.frombuffer(text.encode(), np.uint8)
+    starts, lengths = mapreduce.find_links(inputs.Text(characters, np.array([0, len(text)], np.int32)))
+    spans = [match.span(1) for match in re.finditer('href="([^"\n]*)"', text)]
+    assert list(zip(starts.tolist(), (starts + lengths).tolist(), strict=True)) == spans
 
 
 def test_a_directed_graph_is_coloured_as_an_undirected_one():
