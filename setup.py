@@ -16,7 +16,7 @@ CHECKED = os.environ.get("RDMODEL_CHECKED", "0") not in ("", "0")
 SANITIZE = os.environ.get("RDMODEL_SANITIZE", "0") not in ("", "0")
 OPTIMIZE = os.environ.get("RDMODEL_OPTIMIZE", "3")
 
-MODULES = ["rdmodel._tree"]
+MODULES = ["rdmodel._tree", "tracegen._addresses"]
 for package, names in {
     "rdmodel.trace": ("_banks", "_coalesce", "_truncation"),
     "rdmodel.reuse": ("_shards",),
@@ -52,7 +52,7 @@ for package, names in {
     "rdmodel.locality_analysis": ("_locality",),
     "tracegen.formats": ("_trc", "_plain", "_line_groups", "_nvbit", "_ppt", "_accelsim", "_accelsim_out"),
     "tracegen.formats.ordering": ("_gather",),
-    "tracegen.simt": ("_block_moves",),
+    "tracegen.simt": ("_block_moves", "_scoreboard"),
     "tracegen.ptx.isa": ("_code",),
     "tracegen.ptx.emulator": (
         "_integers",

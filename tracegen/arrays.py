@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,6 +15,7 @@ from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from rdmodel.policies import ADDRESS_BITS
 from rdmodel.trace import ArrayInfo, Space
+from tracegen._addresses import add_dimension
 
 ALIGNMENT = 256
 """Alignment of arrays in bytes, that of cudaMalloc."""
@@ -69,31 +70,72 @@ class Array:
         object.__setattr__(self, "distances", tuple(prod(self.shape[d + 1 :]) for d in range(len(self.shape))))
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The elements that an instruction accesses: one index per dimension of `extents`, affine in the iteration.
+class Place(NamedTuple):
+    """The elements that an instruction accesses: a flat index or one per dimension, affine in the iteration.
 
     `bases` are the indices in iteration 0, numbers or arrays with one value per thread; `steps` are their increments
     per iteration.
     """
 
     array: Array
-    extents: tuple[int, ...]
-    bases: tuple[Any, ...]
-    steps: tuple[int, ...]
+    bases: Sequence[Any]
+    steps: Sequence[int]
 
-    def flat(self) -> tuple[Any, int]:
-        """Return the flat index in iteration 0, and its increment per iteration."""
+    @property
+    def flat(self) -> Any:
+        """The flat index in iteration 0."""
         if len(self.bases) == 1:
-            return self.bases[0], self.steps[0]
-        distances = self.array.distances
-        base = sum(base * distance for base, distance in zip(self.bases, distances, strict=True))
-        return base, sum(step * distance for step, distance in zip(self.steps, distances, strict=True))
+            return self.bases[0]
+        return sum(base * distance for base, distance in zip(self.bases, self.array.distances, strict=True))
+
+    def locate(self, shape: tuple[int, ...]) -> tuple[Any, bool]:
+        """Return the address in iteration 0, without the offset of a thread in a local array, and if it is inside.
+
+        That is whether every index is within its bounds; lanes of the `shape` count even if they are not active.
+        """
+        address: Any = self.array.base
+        fits, arrays = True, []
+        for base, bytes, extent in zip(self.bases, self._distances(), self._extents(), strict=True):
+            if isinstance(base, np.ndarray):
+                arrays.append((base, bytes, extent))
+                fits = fits and base.shape == shape
+            elif 0 <= base < extent:
+                address += base * bytes
+            else:
+                return address, False
+        inside = True
+        if not fits:
+            for base, bytes, extent in arrays:
+                address = address + base * bytes
+                inside = inside and bool((base.view(np.uint64) < extent).all())
+        elif arrays:
+            whole = np.empty(shape, np.int64)
+            whole.fill(address)
+            lanes = whole.reshape(-1)
+            for base, bytes, extent in arrays:
+                inside &= add_dimension(np.ascontiguousarray(base).reshape(-1), bytes, extent, lanes)
+            return whole, inside
+        return address, inside
+
+    @property
+    def advance(self) -> int:
+        """The bytes by which the address advances per iteration."""
+        return sum(step * bytes for step, bytes in zip(self.steps, self._distances(), strict=True))
+
+    def _distances(self) -> Sequence[int]:
+        """Return the bytes between neighbouring elements along each dimension."""
+        stride = self.array.stride
+        return (stride,) if len(self.bases) == 1 else [distance * stride for distance in self.array.distances]
+
+    def _extents(self) -> Sequence[int]:
+        """Return the elements along each dimension."""
+        return (self.array.elements,) if len(self.bases) == 1 else self.array.shape
 
     def outside(self, lanes: NDArray[np.bool_], t: int = 0) -> tuple[int, str] | None:
         """Return the first of `lanes` whose index is out of bounds in iteration `t`, with a message, or None."""
         bases = [base + t * step for base, step in zip(self.bases, self.steps, strict=True)] if t else self.bases
-        for dimension, (base, extent) in enumerate(zip(bases, self.extents, strict=True)):
+        extents = self._extents()
+        for dimension, (base, extent) in enumerate(zip(bases, extents, strict=True)):
             if not isinstance(base, np.ndarray):
                 wrong = lanes if not 0 <= base < extent else None
             else:
@@ -101,8 +143,8 @@ class Place:
                 wrong = None if inside.all() else lanes & ~inside
             if wrong is not None and wrong.any():
                 lane = int(np.argmax(wrong))
-                index = ", ".join(str(int(np.broadcast_to(b, lanes.shape)[lane])) for b in bases)
-                subject = f"dimension {dimension}" if len(self.extents) > 1 else "it"
+                index = ", ".join(str(int(np.broadcast_to(b, lanes.shape).flat[lane])) for b in bases)
+                subject = f"dimension {dimension}" if len(extents) > 1 else "it"
                 return lane, f"{self.array.name}[{index}]: {subject} has indices 0 to {extent - 1}"
         return None
 

@@ -18,8 +18,8 @@ FLOORS = {
 """Rooms of rdmodel by floor; all of tracegen is one room here, and has floors of its own."""
 
 TRACEGEN_FLOORS = {
-    0: "arrays cuda.headers limits matrix_market ptx.syntax unrolling",
-    1: "cuda.sources formats.ordering generated ptx",
+    0: "_addresses cuda.headers limits matrix_market parameter_names ptx.syntax unrolling",
+    1: "arrays cuda.sources formats.ordering generated ptx",
     2: "formats ptx.isa simt",
     3: "affine patterns ptx.lowering ptx.registers",
     4: "ptx.emulator",

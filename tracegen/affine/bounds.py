@@ -136,7 +136,7 @@ def describe_violation(
 ) -> str:
     """Return a message about the first of `lanes` whose subscript leaves the array, or an empty string."""
     indices = tuple(subscript.value(at) for subscript in access.subscripts)
-    place = Place(access.array, access.array.shape, indices, (0,) * len(indices))
+    place = Place(access.array, indices, (0,) * len(indices))
     wrong = place.outside(lanes)
     if wrong is None:
         return ""

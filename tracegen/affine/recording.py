@@ -205,7 +205,7 @@ class SegmentRecorder:
                 self._waiting = self._waiting & ~mask.run
             self._loads = np.where(waits, self._none, self._loads)
         if instruction.op != Op.BARRIER:
-            self._loads = self._loads << mask.runs | (mask.runs if is_load else self._none)
+            self._loads = self._loads << mask.run | (mask.run if is_load else self._none)
         return RecordedRow(instruction, needs, gap)
 
 

@@ -133,9 +133,10 @@ def btree_1(
     The child goes through memory: -> offset[b]; |; thread 0: offset[b] -> current[b]; |. In a leaf the index of the
     equal key is loaded, and its record: -> answers[b].
     """
-    query, base, node = k.block_x, start_of_keys(ORDER), 0
+    query, base = k.block_x, start_of_keys(ORDER)
     assert nodes.data is not None and keys.data is not None
-    tree, wanted = nodes.data.reshape(nodes.shape), keys.data[query]
+    tree, wanted = nodes.data.reshape(nodes.shape), keys.data[k.index]
+    node = np.zeros_like(k.index)  # one number or, in a batch, one for each block
     for _ in range(height(N, ORDER)):
         for t in slots(k, ORDER):
             at = replace_loaded(k.load(current, query), node)
@@ -148,8 +149,8 @@ def btree_1(
             k.load(offset, query)
             k.store(current, query)
         k.barrier()
-        place = np.searchsorted(tree[node, base : base + ORDER], wanted, side="right") - 1
-        node = int(tree[node, INDICES_OFFSET + place])
+        place = np.count_nonzero(tree[node, base : base + ORDER] <= wanted[..., None], axis=-1) - 1
+        node = tree[node, INDICES_OFFSET + place]
     for t in slots(k, ORDER):
         at = replace_loaded(k.load(current, query), node)
         with k.where(k.load(nodes, at, base + t) == k.load(keys, query)):

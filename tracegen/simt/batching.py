@@ -9,7 +9,6 @@ import inspect
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from rdmodel.trace import Launch, Program, Work
 from rdmodel.trace.moved import MovedProgram
 from tracegen.simt.block import Block, Geometry
 from tracegen.simt.call_sites import CallSites
-from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
+from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS, LongBatchError
 from tracegen.simt.shared_programs import SharedPrograms
 from tracegen.simt.varied_blocks import Variations
 from tracegen.simt.work import WorkCounter
@@ -34,6 +33,9 @@ MAX_READY_BATCHES = 8
 
 MAX_ANNOUNCED = 64
 """Announcements that are remembered: those of the SMs that run side by side."""
+
+VARIED_SHARE = 0.75
+"""Share of the blocks expected to fit that a batch gets if blocks are not alike: its others may be longer."""
 
 MAX_FAILED_BATCHES = 3
 """Diverging batches in a row after which every block runs on its own."""
@@ -100,10 +102,7 @@ class BlockRunner:
         return counter.work(self._geometry.warps), counter.declared
 
     def _fitting(self) -> int:
-        """Return the size of a batch of announced blocks.
-
-        If the first batch has more instructions than fit in one, its first block tells how many blocks do.
-        """
+        """Return the size of a batch of announced blocks."""
         if not self._measured:
             return min(FIRST_BATCH, self._max_size)
         wanted = 2 * self._size if self._failed else self._max_size
@@ -122,29 +121,36 @@ class BlockRunner:
         return blocks
 
     def _run(self, blocks: Sequence[int]) -> dict[int, Program]:
-        if len(blocks) > 1:
-            batch: tuple[Program, Variations] | None = None
-            # An error here is raised again by the block that causes it, when it runs on its own.
-            with suppress(Exception):
-                batch = self._program(np.array(blocks, dtype=np.int64))
-            if batch is not None:
+        """Run a batch of these blocks, or of the first of them if they are too many, or go different ways."""
+        while len(blocks) > 1:
+            try:
+                whole, variations = self._program(np.array(blocks, dtype=np.int64))
+            except LongBatchError as error:
+                self._fit(error.instructions, most=len(blocks) // 2)
+                blocks = blocks[: max(1, self._fitting_size)]
+            except Exception:
+                # The block that causes an error raises it again, when it runs on its own.
+                self._size = 1
+                self._failed += 1
+                break
+            else:
                 self._failed = 0
-                whole, variations = batch
-                self._measure(whole)
+                self._fit(sum(len(segment.op) for segment in whole), varied=bool(variations))
                 programs = self._shared.split(whole, len(blocks), self._geometry.warps, variations)
                 return dict(zip(blocks, programs, strict=True))
-            self._size = 1
         program, _ = self._program(blocks[0])
-        self._measure(program)
-        # The first batch may have been too large, and not diverging.
-        self._failed += 1 < len(blocks) <= self._fitting_size
+        if not self._measured:
+            self._fit(sum(len(segment.op) for segment in program))
         return {blocks[0]: program}
 
-    def _measure(self, program: Program) -> None:
-        """Tell from a program of a block, or of a batch, how many blocks fit in a batch."""
-        instructions = self._geometry.warps * sum(len(segment.op) for segment in program)
+    def _fit(self, instructions: int, *, varied: bool = True, most: int = MAX_BATCH_THREADS) -> None:
+        """Tell from the instructions of a warp how many blocks fit in a batch, and let the next ones have so many.
+
+        If the blocks of a batch are not alike, others have other instructions, and more of them together.
+        """
+        fitting = (MAX_BATCH_INSTRUCTIONS - 1) // (self._geometry.warps * max(1, instructions))
+        self._fitting_size = min(most, int(VARIED_SHARE * fitting) if varied else fitting)
         self._measured = True
-        self._fitting_size = (MAX_BATCH_INSTRUCTIONS - 1) // max(1, instructions)
 
     def _program(self, block: Any) -> tuple[Program, Variations]:
         """Return the program of a block or of a batch, and the differences between the blocks of the latter."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
@@ -20,7 +21,7 @@ from tracegen.simt.agreement import DivergenceError, common_value, in_common, is
 from tracegen.simt.call_sites import CallSites
 from tracegen.simt.recorder import BlockRecorder, LoopStart, Variation
 from tracegen.simt.scoreboard import Mask, MemoryInstruction
-from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources, widen_integers
+from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources
 from tracegen.simt.work import WorkCounter, access_class, advance, declared_arithmetic
 from tracegen.unrolling import DEFAULT_UNROLL, NEVER, Unroll, UnrolledBodies, parse_unroll
 
@@ -73,8 +74,7 @@ class Block:
         at = self.index % width, self.index // width % height, self.index // (width * height)
         self.block_x, self.block_y, self.block_z = map(Value, at) if batch else at
         self.thread_x, self.thread_y, self.thread_z = (Value(thread) for thread in geometry.thread)
-        place = zip(geometry.thread, at, launch.block, strict=True)
-        self.x, self.y, self.z = (Value(thread + first * size) for thread, first, size in place)
+        self._at = at
         self._sites = sites
         self._geometry = geometry
         self._counter = counter
@@ -83,6 +83,24 @@ class Block:
         self._recorder = BlockRecorder(blocks * geometry.warps, blocks)
         self._loop: RecordedLoop | None = None
         self._moving_accesses: list[tuple[Op, Place, Mask]] = []
+
+    @cached_property
+    def x(self) -> Value:
+        """The global index of each thread along x."""
+        return self._global_index(0)
+
+    @cached_property
+    def y(self) -> Value:
+        """The global index of each thread along y."""
+        return self._global_index(1)
+
+    @cached_property
+    def z(self) -> Value:
+        """The global index of each thread along z."""
+        return self._global_index(2)
+
+    def _global_index(self, axis: int) -> Value:
+        return Value(self._geometry.thread[axis] + self._at[axis] * self.launch.block[axis])
 
     def program(self) -> Program:
         """Return the recorded program."""
@@ -227,25 +245,25 @@ class Block:
         times, complete = self._unroll if unroll is None else parse_unroll(unroll), unroll == NEVER
         if is_per_thread(first.settled()) or is_per_thread(last.settled()):
             return self._lane_range(first, last, step, times, complete)
-        return self._uniform_range(range(first.__index__(), last.__index__(), step), step, times, complete)
+        return self._uniform_range(*_common_trips(first, last, step), step, times, complete)
 
-    def _uniform_range(self, iterations: Sequence[int], step: int, times: int | None, complete: bool) -> Iterator[Any]:
+    def _uniform_range(self, first: Any, trips: int, step: int, times: int | None, complete: bool) -> Iterator[Any]:
         run = self._mask.run
         outer, exiting, recorder = self._loop, self._recorder.exiting, self._recorder
         if outer is not None:
             outer.settle()
         around, self._around = self._around, False
-        if not iterations:
+        if not trips:
             self._around = around or not complete
             return
-        loop = self._loop = RecordedLoop(len(iterations))
+        loop = self._loop = RecordedLoop(trips)
         self._moving_accesses = []
-        recorder.exiting = len(iterations) == 1
+        recorder.exiting = trips == 1
         caller = sys._getframe(1)
         names = _watch_locals(caller)
         start = recorder.begin_loop()
         counted = None if self._counter is None else self._counter.begin()
-        j = Value(iterations[0], step=step, loop=loop)
+        j = Value(first, step=step, loop=loop)
         try:
             yield j
             if not self._mask.any or _carries_state(names, caller.f_locals, j):
@@ -261,12 +279,13 @@ class Block:
             elif self._mask.any:
                 if self._mask.present is not None:
                     raise DivergenceError("some blocks of a batch do not run a loop")
-                for t, at in enumerate(iterations[1:], start=1):
+                for t in range(1, trips):
                     self._end_iteration(t, times, run)
-                    recorder.exiting = at == iterations[-1]
-                    yield at
+                    recorder.exiting = t == trips - 1
+                    at = first + t * step
+                    yield at if isinstance(at, int) else Value(at)
             else:
-                loop.at = loop.trips - 1  # what follows sees the last iteration, whether it was masked or not
+                loop.at = trips - 1  # what follows sees the last iteration, whether it was masked or not
         finally:
             loop.settle()
             if times is not None:
@@ -292,37 +311,42 @@ class Block:
         if complete and trips and not trips_of_blocks.all():
             raise DivergenceError("only some blocks of a batch run a loop")
         trips_of_warps = trips_of_lanes.reshape(-1, WARP).max(axis=1)
+        ends, leaving = set(trips_of_blocks.flat), set(trips_of_warps.tolist())
+        bounds = first.sources, last.sources
         recorder, exiting, around = self._recorder, self._recorder.exiting, self._around
         self._around = False
         before = recorder.recorded
         try:
             for t in range(trips):
-                if t == 1:
-                    recorder.expect((trips - 1) * (recorder.recorded - before))
+                if t and t & (t - 1) == 0:  # the iterations so far may tell how long the batch gets
+                    recorder.expect((trips - t) * (recorder.recorded - before) // t)
                 at = first + t * step
-                recorder.exiting = in_common(trips_of_blocks == t + 1)
-                with self.where(at < last if step > 0 else at > last):
+                recorder.exiting = in_common(trips_of_blocks == t + 1) if t + 1 in ends else False
+                with self.where(Value(trips_of_lanes > t, join_sources(bounds))):
                     yield at
                 self._end_iteration(t + 1, times, trips_of_warps > t)
-                if times is not None:
+                if times is not None and t + 1 in leaving:
                     recorder.wait(trips_of_warps == t + 1)
         finally:
             recorder.exiting, self._around = exiting, around or not complete or self._around
 
     def _access(self, op: Op, array: Array, index: tuple[Any, ...], frame: FrameType, cache_op: int = 0) -> Value:
         mask = self._mask
-        place, sources = self._locate(array, index)
+        bases, steps, sources = self._parts(array, index)
         if not mask.any:
             return Value(0, unknown=array.name if array.data is None else "")
-        self._check(op, place, mask)
-        if any(place.steps):
+        place = Place(array, bases, steps)
+        address, inside = place.locate(mask.lanes.shape)
+        if not inside:
+            self._check(op, place, mask)
+        step = 0
+        if any(steps):
             self._moving_accesses.append((op, place, mask))
-        flat, step = place.flat()
+            step = place.advance
         if self._counter is not None:
-            self._count_access(op, array, flat, step, len(index))
+            self._count_access(op, array, address, step, len(index))
         if array.shared:
             return Value(0, unknown=array.name)
-        address = flat * array.stride + array.base
         if array.space == Space.LOCAL:
             address = address + (self.index * self.launch.block_threads + self._geometry.lane) * array.size
         instruction = MemoryInstruction(
@@ -332,7 +356,7 @@ class Block:
             space=array.space,
             size=array.size,
             address=address,
-            step=step * array.stride,
+            step=step,
             sources=join_sources((sources, mask.conditions)) if mask.conditions else sources,
             cache_op=cache_op,
         )
@@ -343,32 +367,27 @@ class Block:
             if mask.present is not None:
                 raise DivergenceError("only some blocks of a batch load different data in each iteration")
             self._loop.settle()
-        lanes = mask.lanes
-        return Value(
-            widen_integers(np.where(lanes, array.data[np.where(lanes, flat, 0)], 0)), frozenset((instruction,))
-        )
+        return Value(_loaded(array.data, place.flat, mask.lanes), frozenset((instruction,)))
 
-    def _count_access(self, op: Op, array: Array, flat: Any, step: int, indices: int) -> None:
+    def _count_access(self, op: Op, array: Array, address: Any, step: int, indices: int) -> None:
         assert self._counter is not None
-        lanes, moved = self._mask.lanes, step * array.stride
+        lanes = self._mask.lanes
         if array.shared:
             trips = 1 if self._loop is None else self._loop.trips
-            address = flat * array.stride + array.base
-            self._counter.share(op, array.size, address, lanes, step=moved, trips=trips)
+            self._counter.share(op, array.size, address, lanes, step=step, trips=trips)
         else:
             self._counter.add(access_class(op, array.space), lanes)
-        self._counter.derive(advance(moved, array.shared, DEFAULT_UNROLL) or indices, lanes)
+        self._counter.derive(advance(step, array.shared, DEFAULT_UNROLL) or indices, lanes)
 
     def _record(self, instruction: MemoryInstruction) -> None:
         checkpoint()
         self._recorder.record(instruction, symbolic=self._loop is not None and self._loop.at is None)
 
-    def _locate(self, array: Array, index: tuple[Any, ...]) -> tuple[Place, frozenset[MemoryInstruction]]:
-        """Return the elements that an index denotes, and the loads that it depends on."""
+    def _parts(self, array: Array, index: tuple[Any, ...]) -> tuple[list[Any], list[int], frozenset[MemoryInstruction]]:
+        """Return the bases and steps of the numbers of an index, and the loads that it depends on."""
         if not isinstance(array, Array):
             raise TraceError(f"{self.launch.kernel}: {array!r}: must be an array of the kernel")
-        extents = array.shape if len(index) > 1 else (array.elements,)
-        if len(index) != len(extents):
+        if len(index) != len(array.shape) and len(index) != 1:
             raise TraceError(
                 f"{self.launch.kernel}: {len(index)} indices into {array.name}{list(array.shape)}: "
                 f"must be {len(array.shape)}, or one flat index"
@@ -383,7 +402,7 @@ class Block:
             base, step = value.parts()
             bases.append(base if is_integer(base) else self._whole(array, base))
             steps.append(step)
-        return Place(array, extents, tuple(bases), tuple(steps)), sources
+        return bases, steps, sources
 
     def _whole(self, array: Array, base: Any) -> Any:
         """Convert an index of another integer type to int64."""
@@ -398,8 +417,27 @@ class Block:
         wrong = place.outside(mask.lanes, t)
         if wrong is not None:
             lane, problem = wrong
-            thread = tuple(int(axis.base[lane]) for axis in (self.x, self.y, self.z))
+            thread = tuple(int(axis.base.flat[lane]) for axis in (self.x, self.y, self.z))
             raise TraceError(f"{self.launch.kernel}: thread {thread}: {op.name.lower()} of {problem}")
+
+
+def _common_trips(first: Value, last: Value, step: int) -> tuple[Any, int]:
+    """Return the start of a loop, a number or one for each block of a batch, and its iterations in all of them."""
+    begin, end = first.settled(), last.settled()
+    if np.ndim(begin) == np.ndim(end) == 0 or not (is_integer(begin) and is_integer(end)):
+        start = first.__index__()
+        return start, len(range(start, last.__index__(), step))
+    return begin, max(0, int(common_value(-((begin - end) // step))))
+
+
+def _loaded(data: NDArray[Any], flat: Any, lanes: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return elements, integers as int64, and 0 for inactive lanes, whose index may be anything."""
+    elements = data.take(flat, mode="clip")
+    if data.dtype.kind in "iub":
+        # One pass instead of a selection and a conversion.
+        widened: NDArray[Any] = np.multiply(elements, lanes, dtype=np.uint64 if data.dtype == np.uint64 else np.int64)
+        return widened
+    return np.where(lanes, elements, 0)
 
 
 def _watch_locals(caller: FrameType) -> dict[str, Any]:

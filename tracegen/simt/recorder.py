@@ -19,8 +19,19 @@ from tracegen.unrolling import UnrolledBodies
 MAX_STRAIGHT_INSTRUCTIONS = 1024
 """Maximum number of instructions of a segment of straight-line code, so that memory does not hold long code twice."""
 
-MAX_BATCH_INSTRUCTIONS = 1 << 16
-"""Maximum number of warp instructions of a batch: 16 MB of addresses."""
+MAX_BATCH_INSTRUCTIONS = 1 << 17
+"""Maximum number of warp instructions of a batch: 32 MB of addresses."""
+
+
+class LongBatchError(DivergenceError):
+    """The program of a batch takes too much memory: fewer blocks have to run together.
+
+    `instructions` are those of a warp, as far as they are known or can be expected.
+    """
+
+    def __init__(self, instructions: int) -> None:
+        super().__init__(f"a batch has more than {MAX_BATCH_INSTRUCTIONS} warp instructions")
+        self.instructions = instructions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +83,14 @@ class BlockRecorder:
             self.flush()
 
     def expect(self, instructions: int) -> None:
-        """Raise `DivergenceError` if so many further instructions of a batch would take too much memory."""
+        """Raise `LongBatchError` if so many further instructions of a batch would take too much memory."""
         if 0 <= self._most <= self.recorded + instructions:
-            raise DivergenceError("the program of a batch exceeds its memory limit")
+            raise LongBatchError(self.recorded + instructions)
 
     def _take_gap(self, instruction: MemoryInstruction) -> None:
         """Put the pending gap before an instruction, in those blocks that execute it."""
         present = instruction.mask.present
-        if present is None:
+        if present is None or (isinstance(self._gap, int) and self._gap == 0):
             instruction.gap, self._gap = self._gap, 0
         else:
             instruction.gap, self._gap = in_common(self._gap * present), in_common(self._gap * ~present)
@@ -177,16 +188,20 @@ class BlockRecorder:
         while True:
             self._end_iteration(len(history), bodies)
             states.append(board.state())
-            if bodies is not None and len(history) > outside and not board.open[bodies.warps].any():
-                period = 1 if _equal(states[-2], states[-1]) else period
+            if bodies is not None and len(history) > outside and not board.has_open(bodies.warps):
+                period = 1 if np.array_equal(states[-2], states[-1]) else period
             if len(history) == trips or (
-                len(history) >= period * (1 + outside) and _equal(states[-1 - period], states[-1])
+                len(history) >= period * (1 + outside) and np.array_equal(states[-1 - period], states[-1])
             ):
                 break
             history.append([board.issue(i) for i in body])
         left = trips - len(history)
-        rest = left // period * period * sum(i.mask.run.astype(np.int64) for i in body if i.op != Op.BARRIER)
-        board.count = board.count + rest
+        rest = np.zeros(len(body[0].mask.bits), np.uint64)
+        for instruction in body:
+            if instruction.op != Op.BARRIER:
+                rest += instruction.mask.run
+        rest *= np.uint64(left // period * period)
+        board.skip(rest)
         for instruction in body:
             if instruction.op == Op.LOAD:
                 instruction.position = instruction.position + rest
@@ -207,12 +222,13 @@ class BlockRecorder:
         """Append a segment, and its variation if blocks differ."""
         varied = any(map(_varies, body))
         if varied:
-            everywhere = np.ones(self._blocks, np.bool_)
-            present = [everywhere if i.mask.present is None else i.mask.present for i in body]
-            gaps = [np.broadcast_to(i.gap, self._blocks) for i in body]
-            exits = [np.broadcast_to(i.exit, self._blocks) for i in body]
-            by_block = [np.stack(column, axis=1) for column in (present, gaps, exits)]
-            self.variations[len(self.segments)] = Variation(by_block[0], by_block[1], by_block[2], straight)
+            shape = self._blocks, len(body)
+            present, gaps, exits = np.ones(shape, np.bool_), np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
+            for at, instruction in enumerate(body):
+                if instruction.mask.present is not None:
+                    present[:, at] = instruction.mask.present
+                gaps[:, at], exits[:, at] = instruction.gap, instruction.exit
+            self.variations[len(self.segments)] = Variation(present, gaps, exits, straight)
         self.segments.append(self._segment(body, trips, varied))
 
     def _segment(self, body: list[MemoryInstruction], trips: int, varied: bool) -> Segment:
@@ -227,12 +243,13 @@ class BlockRecorder:
                 for i, (gap, exit) in zip(body, own, strict=True)
             )
         )
-        warps = len(body[0].mask.bits)
+        warps, lanes = len(body[0].mask.bits), body[0].mask.lanes.shape
         base = np.empty((warps, len(body), WARP), dtype=np.int64)
         for at, instruction in enumerate(body):
             address = instruction.address
             if isinstance(address, np.ndarray):
-                address = np.broadcast_to(address, instruction.mask.lanes.shape).reshape(warps, WARP)
+                whole = address if address.shape == lanes else np.broadcast_to(address, lanes)
+                address = whole.reshape(warps, WARP)
             base[:, at] = address
         return Segment(
             trips=trips,
@@ -248,7 +265,7 @@ class LoopStart:
 
     __slots__ = ("gap", "state")
 
-    def __init__(self, gap: Any, state: tuple[NDArray[Any], ...]) -> None:
+    def __init__(self, gap: Any, state: NDArray[np.uint64]) -> None:
         self.gap = gap
         self.state = state
 
@@ -279,11 +296,3 @@ def _varies(instruction: MemoryInstruction) -> bool:
     """Tell whether the blocks of a batch differ in an instruction."""
     present, gap, exit = instruction.mask.present, instruction.gap, instruction.exit
     return present is not None or isinstance(gap, np.ndarray) or isinstance(exit, np.ndarray)
-
-
-def _equal(left: Sequence[NDArray[Any]], right: Sequence[NDArray[Any]]) -> bool:
-    return all(a is b or np.array_equal(a, b) for a, b in zip(left, right, strict=True))
-
-
-def _all_equal(history: Sequence[Sequence[NDArray[Any]]]) -> bool:
-    return all(_equal(needs, history[-1]) for needs in history[:-1])

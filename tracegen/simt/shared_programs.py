@@ -87,10 +87,11 @@ def _share(
     # Segments with equal bodies have the same columns (`tracegen.simt.recorder.shared_columns`).
     if any(a.pc is not b.pc or a.op is not b.op or a.trips != b.trips for a, b in pairs):
         return left
-    alike = left
+    places, alike = np.arange(len(left)), left
     for segment, other in pairs:
         for mine, wanted in ((segment.mask, other.mask), (segment.needs, other.needs)):
-            alike = alike[(mine.reshape(-1, *wanted.shape)[alike] == wanted).all(axis=(1, 2))]
+            same = (mine.reshape(-1, *wanted.shape)[alike] == wanted).all(axis=(1, 2))
+            places, alike = places[same], alike[same]
     fits = np.ones(len(alike), np.uint8)
     moves = [np.empty((len(alike), 0), np.int64)]
     for segment, other in pairs:
@@ -99,7 +100,9 @@ def _share(
     moved, fitting = np.concatenate(moves, axis=1), fits.view(np.bool_)
     for place in np.flatnonzero(fitting).tolist():
         programs[int(alike[place])] = MovedProgram(shared, moved[place])
-    return np.setdiff1d(left, alike[fitting], assume_unique=True)
+    kept = np.ones(len(left), np.bool_)
+    kept[places[fitting]] = False
+    return left[kept]
 
 
 def _take_block(whole: Program, at: int, warps: int) -> Program:

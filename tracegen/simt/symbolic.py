@@ -20,6 +20,8 @@ from tracegen.simt.scoreboard import MemoryInstruction
 NO_SOURCES: frozenset[MemoryInstruction] = frozenset()
 """Sources of a value that depends on no load."""
 
+_INT64 = np.dtype(np.int64)
+
 _ELEMENTWISE_FUNCTIONS = (np.where, np.take, np.clip, np.searchsorted, np.isin)
 """NumPy functions that work thread by thread."""
 
@@ -123,21 +125,22 @@ class Value(NDArrayOperatorsMixin):
         """Apply a ufunc thread by thread; `out` is ignored, so that in-place operators create new values."""
         if method != "__call__":
             raise TraceError(f"{ufunc.__name__}.{method}: threads of a block cannot be combined: use k.any")
-        values = [x if isinstance(x, Value) else as_value(x) for x in inputs]
+        values = [x for x in inputs if isinstance(x, Value)]
         sources, loop = NO_SOURCES, None
         for value in values:
             if value.unknown:
                 return value
-            if value.sources:
+            if value.sources and value.sources is not sources:
                 sources = join_sources((sources, value.sources))
             if value.loop is not None and value.loop.at is None:
                 loop = value.loop
         if loop is not None:
-            step = _affine_step(ufunc, [v.parts() for v in values])
+            parts = [as_value(x).parts() for x in inputs]
+            step = _affine_step(ufunc, parts)
             if step is not None:
-                base = ufunc(*(v.parts()[0] for v in values), **options)
+                base = ufunc(*(base for base, _ in parts), **options)
                 return Value(base, sources, step=step, loop=loop if step else None)
-        result = ufunc(*(v.settled() for v in values), **options)
+        result = ufunc(*(x.settled() if isinstance(x, Value) else widen_integers(x) for x in inputs), **options)
         if isinstance(result, tuple):
             return tuple(Value(part, sources) for part in result)
         return Value(result, sources)
@@ -201,4 +204,4 @@ def widen_integers(base: Any) -> Any:
 
 def is_integer(base: Any) -> bool:
     """Return whether a number or array has the type of indices: int or int64."""
-    return type(base) is int or getattr(base, "dtype", None) == np.int64
+    return type(base) is int or getattr(base, "dtype", None) == _INT64

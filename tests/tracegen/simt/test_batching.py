@@ -393,6 +393,40 @@ def test_a_program_keeps_no_other_alive_and_is_its_own():
     assert_same(trace.block(10), alone(trace).block(10))
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda k: k.range(k.block_x, 120, 40),
+        lambda k: k.range(k.block_x + 200, k.block_x, -50),
+        lambda k: k.range(k.block_x * 2 + 5, k.block_x * 2 + 5),
+        lambda k: k.range(2, 2 + 0 * k.block_x, 1),
+    ],
+)
+def test_loops_that_begin_elsewhere_in_each_block_run_in_batches_if_all_have_as_many_iterations(rows):
+    def kernel(k, A):
+        for row in rows(k):
+            for j in k.range(k.thread_x, 128, 64):
+                k.load(A, row * 128 + j)
+            with k.where(k.thread_x < row):
+                k.load(A, row // 2)
+        for row in rows(k):
+            k.store(A, row * 128 + k.thread_x)
+
+    calls = []
+    trace = kernel_trace(counted(kernel), block=64, calls=calls)
+    trace.announce(range(40))
+    assert_same_blocks(trace, range(40), alone(kernel_trace(counted(kernel), block=64, calls=[])).block)
+    assert [np.size(call) for call in calls] == [FIRST_BATCH, 8]
+
+
+def test_blocks_whose_loops_have_other_numbers_of_iterations_run_by_themselves():
+    def kernel(k, A):
+        for row in k.range(k.block_x, 30, 7):
+            k.load(A, row * 128 + k.thread_x)
+
+    assert_same_blocks(kernel_trace(kernel, block=64), range(40))
+
+
 def test_blocks_that_are_long_are_not_held_together():
     sizes = []
 
@@ -410,11 +444,29 @@ def test_blocks_that_are_long_are_not_held_together():
 
 def test_blocks_that_turn_out_to_be_long_are_run_by_themselves():
     def kernel(k, A):
-        for at in range(3 if k.block_x < 16 else 800):
+        for at in range(3 if k.block_x < 16 else 1600):
             k.load(A, k.x + at)
 
-    assert MAX_BATCH_INSTRUCTIONS < 14 * 800 * 8
+    assert MAX_BATCH_INSTRUCTIONS < 14 * 1600 * 8
     assert_same_blocks(kernel_trace(kernel, grid=30, block=256), range(30))
+
+
+def test_a_batch_that_gets_too_long_is_run_again_with_fewer_blocks():
+    def kernel(k, A):
+        for at in k.range(0, 100 + k.x % 100):
+            k.load(A, k.x + at)
+        for at in range(100):
+            k.store(A, k.x + at)
+
+    calls = []
+    trace = kernel_trace(counted(kernel), grid=40, block=512, calls=calls)
+    trace.announce(range(40))
+    assert_same_blocks(trace, range(40), alone(kernel_trace(counted(kernel), grid=40, block=512, calls=[])).block)
+    sizes = [np.size(call) for call in calls]
+    assert sizes[0] == FIRST_BATCH
+    assert sum(sizes[1:]) == 40
+    assert max(sizes[1:]) <= MAX_BATCH_INSTRUCTIONS // (299 * 16)
+    assert len(sizes) <= 6
 
 
 def test_a_trace_survives_a_pickle_and_a_cut_while_blocks_are_ready():
