@@ -84,6 +84,9 @@ def test_a_surface_changes_its_array_and_copies_cross_rows(run, tmp_path):
     assert surface == ["surface", *map(str, expected.ravel())]
     assert info == ["32", "2", str(W), str(H), "0", "2"]
     assert results == ["1", "0", "0", "400"]  # a box beyond the array; the last texture is of an array that was freed
+    # A copy stores the whole array once, however many rows it touches.
+    events = [json.loads(line) for line in (tmp_path / "out/events.jsonl").read_text().splitlines()]
+    assert len([event for event in events if event["event"] == "write"]) == 2
     assert (loads(tmp_path / "out", 2) == block_places(4 * W, H, 4)[:, ::4]).all()
 
 

@@ -123,8 +123,8 @@ EXPORT Channels cudaCreateChannelDesc(int x, int y, int z, int w, int format) { 
 
 /* ---- copies */
 
-/* Copy between a box of an array, whose x counts bytes, and rows of other memory. */
-static int move_box(Array *array, Triple at, char *rows, size_t pitch, size_t plane, Triple size, int into) {
+/* Copy between a box of an array, whose x counts bytes, and rows of other memory, without telling the recorder. */
+static int move_rows(Array *array, Triple at, char *rows, size_t pitch, size_t plane, Triple size, int into) {
   if (array->mark != ARRAY_MARK) return INVALID_HANDLE;
   if (at.x + size.x > array->row || at.y + size.y > array->height || at.z + size.z > array->depth) return INVALID_VALUE;
   if (!size.x || !size.y || !size.z) return SUCCESS;
@@ -151,9 +151,18 @@ static int move_box(Array *array, Triple at, char *rows, size_t pitch, size_t pl
       if (!into && !on_device) memcpy(other, line, size.x);
     }
   free(line);
-  if (result) return result;
+  return result;
+}
+
+/* Tell the recorder that an array was written or read: once per copy, since it stores the whole array. */
+static int tell(const Array *array, int into) {
   return call(NULL, NULL, 0, "%s %llu %zu", into ? "write" : "read", (unsigned long long)array->place,
               array->slice * array->depth);
+}
+
+static int move_box(Array *array, Triple at, char *rows, size_t pitch, size_t plane, Triple size, int into) {
+  int result = move_rows(array, at, rows, pitch, plane, size, into);
+  return result || !size.x || !size.y || !size.z ? result : tell(array, into);
 }
 
 /* Copy bytes that follow each other in an array, from a row to the next one. */
@@ -161,10 +170,10 @@ static int move_bytes(Array *array, size_t x, size_t y, char *rows, size_t bytes
   int result = SUCCESS;
   for (size_t done = 0, n; done < bytes && !result; done += n, x = 0, y++) {
     n = array->row - x < bytes - done ? array->row - x : bytes - done;
-    result = move_box(array, (Triple){x, y, 0}, rows + done, 0, 0, (Triple){n, 1, 1}, into);
+    result = move_rows(array, (Triple){x, y, 0}, rows + done, 0, 0, (Triple){n, 1, 1}, into);
     if (x >= array->row) return INVALID_VALUE;
   }
-  return result;
+  return result || !bytes ? result : tell(array, into);
 }
 
 API(cudaMemcpyToArray, Array *to, size_t x, size_t y, const void *from, size_t bytes, int kind) {
