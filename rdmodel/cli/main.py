@@ -86,11 +86,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(_memory_message(getattr(arguments, "memory", None), share), EXIT_FAILED)
     except Stopped as stop:
         return _fail(str(stop), EXIT_SIGNALLED + stop.number)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         # Python ends by the signal if it interrupted code that was given as text, as `dataclasses` does, and no other
         # such code ran afterwards.
         exec("")
-        return _fail("interrupted", EXIT_SIGNALLED + signal.SIGINT)
+        return _fail(str(interrupt) or "interrupted", EXIT_SIGNALLED + signal.SIGINT)
     except BrokenPipeError:
         _drop_output()
         return EXIT_FAILED

@@ -53,9 +53,17 @@ def print_results(
             objects.append(plain if more is None else {**plain, "metrics": more(result)})
         print_json(objects[0] if len(objects) == 1 else objects)
     elif form == "csv":
-        print_csv(result.to_row() | ({} if more is None else dict(more(result))) for result in results)
+        print_csv(_csv_row(result) | ({} if more is None else dict(more(result))) for result in results)
     else:
         print_text("\n\n".join(map(format_result, results)))
+
+
+def _csv_row(result: R) -> dict[str, Any]:
+    """Return the row of a result, with the number of its launch in a recording behind the kernel."""
+    row: dict[str, Any] = dict(result.to_row())
+    run = getattr(result, "simulation", result)  # a result about locality has one
+    launch = getattr(run, "config", {}).get("trace", {}).get("launch")
+    return row if launch is None else {"kernel": row["kernel"], "launch": launch, **row}
 
 
 def print_text(text: str) -> None:

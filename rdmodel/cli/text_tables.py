@@ -53,8 +53,10 @@ def format_metric(name: str, value: float) -> str:
 
 
 def format_kernel(kernel: str, config: Mapping[str, Any]) -> str:
-    """Return the kernel of a result and its sizes."""
-    return escape_unprintable(" ".join([kernel, *(f"{k}={v}" for k, v in config["trace"]["params"].items())]))
+    """Return the kernel of a result, its sizes, and the number of its launch in a recording."""
+    trace = config["trace"]
+    launch = [f"(launch {trace['launch']})"] if "launch" in trace else []
+    return escape_unprintable(" ".join([kernel, *(f"{k}={v}" for k, v in trace["params"].items()), *launch]))
 
 
 def format_gpu(name: str) -> str:

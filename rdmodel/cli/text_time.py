@@ -11,7 +11,8 @@ from rdmodel.timing.values import SHOWN_SHARE, TimeEstimate
 def format_time(result: TimeEstimate) -> str:
     """Return the time, what binds it, and a bar for each term."""
     cycles = f"{result.cycles:,.0f} cycles at {result.clock} MHz"
-    head = f"{result.kernel} on {result.gpu}: {result.milliseconds:,.4g} ms ({cycles})"
+    launch = "" if result.launch is None else f" (launch {result.launch})"
+    head = f"{result.kernel}{launch} on {result.gpu}: {result.milliseconds:,.4g} ms ({cycles})"
     rows = [
         (f"  {name}", f"{100 * share:.0f} %", f"{share * result.milliseconds:,.4g} ms", format_bar(min(1.0, share)))
         for name, share in result.shares.items()

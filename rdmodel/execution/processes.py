@@ -53,7 +53,7 @@ def make_picklable(trace: Trace) -> Trace:
         return trace if _can_be_mapped(trace) else _copy_to_memory(trace)
     if not is_picklable(trace):
         copy = Trace(trace.launch, trace.columns, trace.blocks, trusted=True)
-        copy.params = dict(trace.params)
+        copy.params, copy.number = dict(trace.params), trace.number
         return copy
     return trace
 

@@ -35,10 +35,14 @@ def describe_memory(gpu: Mapping[str, Any]) -> str:
 
 
 def describe_trace(trace: Trace) -> dict[str, Any]:
-    """Return the launch of a trace and, if they are known, the parameters of its kernel."""
+    """Return the launch of a trace and, if they are known, the parameters of its kernel.
+
+    The launch of a recording has its number: ``launch``.
+    """
     launch = trace.launch
     return {
         "kernel": launch.kernel,
+        **({} if trace.number is None else {"launch": trace.number}),
         "grid": list(launch.grid),
         "block": list(launch.block),
         "registers": launch.registers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -109,7 +110,7 @@ def time(
         traffic = sample_traffic(trace, machine, counted.average, resident, options)
     else:
         traffic = traffic_of(estimate(trace, machine, l2=True, work=work, progress=progress, **options))
-    return time_from_counts(trace, machine, traffic, counted)
+    return replace(time_from_counts(trace, machine, traffic, counted), launch=trace.number)
 
 
 def samples_caches(trace: Trace) -> bool:

@@ -44,6 +44,8 @@ class TimeEstimate(Presented):
         Work of the blocks that were sampled.
     traffic
         LaunchTraffic of the whole grid behind the SMs.
+    launch
+        Number of the launch in the recording of a program; None for other traces.
     """
 
     kernel: str
@@ -59,6 +61,7 @@ class TimeEstimate(Presented):
     tail_share: float
     work: Work = field(repr=False)
     traffic: LaunchTraffic = field(repr=False)
+    launch: int | None = None
 
     @property
     def milliseconds(self) -> float:
@@ -91,6 +94,7 @@ class TimeEstimate(Presented):
         """Return the estimate as plain numbers, texts and dicts, ready for JSON."""
         return {
             "kernel": self.kernel,
+            **({} if self.launch is None else {"launch": self.launch}),
             "gpu": self.gpu,
             "milliseconds": self.milliseconds,
             "cycles": self.cycles,
@@ -112,7 +116,18 @@ class TimeEstimate(Presented):
 
     def to_row(self) -> dict[str, Any]:
         """Return the estimate as one flat row, for CSV."""
-        names = ("kernel", "gpu", "milliseconds", "cycles", "bound", "resident_blocks", "resident_warps", "limiter")
+        launch = () if self.launch is None else ("launch",)
+        names = (
+            "kernel",
+            *launch,
+            "gpu",
+            "milliseconds",
+            "cycles",
+            "bound",
+            "resident_blocks",
+            "resident_warps",
+            "limiter",
+        )
         row: dict[str, Any] = {name: getattr(self, name) for name in names}
         return row | {f"{name} cycles": cycles for name, cycles in self.terms.items()}
 

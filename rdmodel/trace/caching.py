@@ -98,7 +98,7 @@ class MaterialisedTrace(Trace):
 
     def __init__(self, trace: Trace, blocks: Sequence[int]) -> None:
         self.launch, self.blocks = trace.launch, check_blocks(trace.launch, blocks)
-        self.params = dict(trace.params)
+        self.params, self.number = dict(trace.params), trace.number
         self._any_order = trace.any_order
         self._content, self._works = {}, {}
         for block in map(int, blocks):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from rdmodel.trace.sources import InstructionSource
 from rdmodel.trace.trace import Trace
@@ -22,6 +23,11 @@ class DerivedTrace(Trace):
     def may_have_cache_ops(self) -> bool:
         """False if no instruction has a cache operator."""
         return self.original.may_have_cache_ops
+
+    @cached_property
+    def number(self) -> int | None:
+        """Number of the launch in the recording of a program."""
+        return self.original.number
 
     @property
     def sources(self) -> Mapping[int, InstructionSource]:

@@ -123,6 +123,11 @@ class Trace:
         """Parameters of the kernel by name; empty if they are unknown."""
         return {}
 
+    @cached_property
+    def number(self) -> int | None:
+        """Number of the launch in the recording of a program, from 1 on; None for other traces."""
+        return None
+
     @property
     def sources(self) -> Mapping[int, InstructionSource]:
         """The sources of instructions by `pc`; a trace that does not know leaves them out.

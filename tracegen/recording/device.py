@@ -270,7 +270,8 @@ class RecordedDevice:
     def finish(self) -> None:
         """Add the notes about the whole program."""
         if self._stale:
+            copies = "1 copy" if self._stale == 1 else f"{self._stale} copies"
             self.notes.append(
-                f"{self._stale} copies to the host came after launches, whose results were not computed; if later "
-                "launches depend on them, record with --values"
+                f"{copies} to the host came after launches, whose results were not computed; if later launches depend "
+                "on them, record with --values"
             )

@@ -83,7 +83,7 @@ def record(
         If the program makes a request that cannot be served, or launches no kernel. The launches until then are
         recorded. Also if the folder exists.
     KeyboardInterrupt
-        After Ctrl-C; the launches until then are recorded.
+        After Ctrl-C; the launches until then are recorded, as its text says.
     """
     program = _find_program(command)
     if folder is None:
@@ -100,8 +100,11 @@ def record(
                 raise run.error
     except OSError as error:
         raise TraceError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    until_then = f"{target} holds the {run.launches} {'launch' if run.launches == 1 else 'launches'} until then"
     if isinstance(run.error, TraceError):
-        raise TraceError(f"{run.error}; {target} holds the {run.launches} launches until then")
+        raise TraceError(f"{run.error}; {until_then}")
+    if isinstance(run.error, KeyboardInterrupt):
+        raise KeyboardInterrupt(f"interrupted; {until_then}") from None
     if run.error is not None:
         raise run.error
     return Recorded(Path(folder), run.status, run.notes, run.launches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import signal
 import subprocess
@@ -50,6 +51,19 @@ def test_every_command_takes_a_recording(recording, capfd, tmp_path):
     assert main(["trace", recording, "--launch", "1", "-o", str(tmp_path / "order"), "--all"]) == 0
     assert main(["mrc", str(tmp_path / "order"), "--json"]) == 2  # it only stores
     capfd.readouterr()
+
+
+def test_results_of_several_launches_have_their_numbers(recording, capfd):
+    def printed(*argv):
+        assert main([*argv[:1], recording, *argv[1:]]) == 0
+        return capfd.readouterr().out
+
+    for command in ("predict", "simulate", "time"):
+        both = json.loads(printed(command, "--json"))
+        assert [one.get("launch", one.get("config", {}).get("trace", {}).get("launch")) for one in both] == [1, 2]
+        rows = list(csv.DictReader(printed(command, "--csv").splitlines()))
+        assert [(row["kernel"], row["launch"]) for row in rows] == [("order", "1"), ("gather", "2")]
+        assert "gather (launch 2) on a100-80g" in printed(command)
 
 
 def test_a_program_in_the_current_folder_is_found(command, tmp_path, capfd, monkeypatch):
@@ -106,7 +120,8 @@ def test_ctrl_c_stops_the_program_and_keeps_its_launches(command, tmp_path, capf
         assert running.stdout.readline() == "waiting\n"
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)
-    assert (running.returncode, out, err) == (130, "", "rdmodel: error: interrupted\n")
+    message = f"rdmodel: error: interrupted; {folder} holds the 2 launches until then\n"
+    assert (running.returncode, out, err) == (130, "", message)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert json.loads((folder / "recording.json").read_text())["complete"] is False
     assert main(["info", str(folder)]) == 0

@@ -23,7 +23,6 @@ class EmulatedTrace(Trace):
         self.blocks = check_blocks(self.launch, blocks)
         self._last: tuple[int, Columns] | None = None
         self.source_notes: tuple[str, ...] = ()
-        self.number: int | None = None  # of the launch in a recording
 
     @property
     def any_order(self) -> bool:
