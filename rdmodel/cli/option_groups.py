@@ -92,7 +92,7 @@ def add_source(parser: Parser) -> None:
         "--lenient",
         action="store_true",
         help="skip malformed lines and lanes without threads, treat blocks and warps without records as ones that "
-        "access no memory, and report the number of each",
+        "access no memory, and report the number of each; in a recording, let kernels access memory near allocations",
     )
     add_option(
         group,

@@ -224,6 +224,7 @@ def _replay(source: str, options: SourceOptions) -> Iterator[Trace]:
         number=options.launch,
         max_instructions=options.max_instructions,
         unroll=options.unroll,
+        lenient=options.lenient,
     )
 
 

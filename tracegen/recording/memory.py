@@ -13,6 +13,9 @@ from rdmodel.errors import TraceError
 from tracegen.arrays import BASE
 from tracegen.ptx.emulator.device_memory import DeviceMemory
 
+MARGIN = 1 << 21
+"""Bytes around an allocation that a device may read without an error: it maps pages of 2 MB."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocation:
@@ -76,10 +79,31 @@ class AddressSpace:
         start = address - found.address
         return found.content[start : start + size]
 
-    def device_memory(self, *, copies: bool, freed: Iterable[Allocation] = ()) -> DeviceMemory:
-        """Return the memory for a launch, also with allocations that are `freed`: the contents, or copies of them."""
-        memory = DeviceMemory(BASE)
+    def device_memory(
+        self, *, copies: bool, freed: Iterable[Allocation] = (), margins: bool = False, advice: str = ""
+    ) -> DeviceMemory:
+        """Return the memory for a launch, also with allocations that are `freed`: the contents, or copies of them.
+
+        With `margins`, `MARGIN` bytes before and behind each allocation are memory, too, with zeros. `advice` ends the
+        errors about other addresses.
+        """
+        memory = DeviceMemory(BASE, advice)
         for allocation in (*self._allocations, *freed):
             content = allocation.content.copy() if copies else allocation.content
             memory.place(content, allocation.name, allocation.address)
+        for start, end in self._margins() if margins else ():
+            memory.place(np.zeros(end - start, np.uint8), "memory outside allocations", start)
         return memory
+
+    def _margins(self) -> Iterator[tuple[int, int]]:
+        """Yield first address and end of the free memory near allocations."""
+        end = 0
+        for allocation in self._allocations:
+            if allocation.address - end > 2 * MARGIN:
+                yield from ((end, end + MARGIN),) if end else ()
+                yield allocation.address - MARGIN, allocation.address
+            elif allocation.address > end:
+                yield end, allocation.address
+            end = allocation.end
+        if end:
+            yield end, end + MARGIN

@@ -13,6 +13,7 @@ from rdmodel.trace import Launch
 from tracegen.cuda.session import MAX_INSTRUCTIONS, trace_of_launch
 from tracegen.formats.launch_entries import LaunchChoice, LaunchEntry
 from tracegen.ptx import Module
+from tracegen.ptx.emulator.device_memory import DeviceMemory
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 from tracegen.ptx.emulator.textures import TextureTable
@@ -25,6 +26,11 @@ from tracegen.unrolling import DEFAULT_UNROLL, Unroll, parse_unroll
 
 MAX_REPLAYED_BYTES = 1 << 40
 """Largest size of all live allocations of a recording."""
+
+OUTSIDE_ADVICE = (
+    "; a device may not notice such an access: with lenient=True (--lenient), memory near allocations holds zeros"
+)
+"""End of the errors about accesses outside all allocations."""
 
 Fail = Callable[[str], TraceError]
 
@@ -58,6 +64,7 @@ def launches(
     number: int | None = None,
     max_instructions: int = MAX_INSTRUCTIONS,
     unroll: Unroll = DEFAULT_UNROLL,
+    lenient: bool = False,
 ) -> Iterator[EmulatedTrace]:
     """Yield the trace of every launch of a recording, in order.
 
@@ -76,6 +83,8 @@ def launches(
         Maximum number of warp instructions that a block may execute.
     unroll
         How often the assembler unrolls loops, or ``"none"``; see `tracegen.cuda.trace`.
+    lenient
+        Whether kernels may access memory near their allocations, which holds zeros, instead of failing there.
 
     Yields
     ------
@@ -94,7 +103,7 @@ def launches(
     head = read_head(Path(folder))
     texts = _ModuleTexts(head)
     dependent = _dependent_launches(head, texts, chosen)
-    replay = _Replay(head, texts, contents=bool(dependent), unroll=parse_unroll(unroll))
+    replay = _Replay(head, texts, contents=bool(dependent), unroll=parse_unroll(unroll), lenient=lenient)
     last = max(dependent, default=0)
     for at, launch, module in replay.launches():
         if at in chosen:
@@ -138,9 +147,16 @@ class _Replay:
     """The memory and the modules of the program, as its events change them; `contents`: also what memory holds."""
 
     def __init__(
-        self, head: RecordingHead, texts: _ModuleTexts, *, contents: bool, unroll: int | None = DEFAULT_UNROLL
+        self,
+        head: RecordingHead,
+        texts: _ModuleTexts,
+        *,
+        contents: bool,
+        unroll: int | None = DEFAULT_UNROLL,
+        lenient: bool = False,
     ) -> None:
         self._head, self._texts, self._contents, self._unroll = head, texts, contents, unroll
+        self._lenient = lenient
         self._space = AddressSpace()
         self._textures = TextureTable()
         self._modules: list[RecordedModule] = []
@@ -169,7 +185,7 @@ class _Replay:
         self, launch: RecordedLaunch, module: RecordedModule, most: int, *, copies: bool = False
     ) -> EmulatedLaunch:
         """Return a launch whose blocks are not executed; `copies`: on a copy of the present memory."""
-        memory = self._space.device_memory(copies=copies)
+        memory = self._memory(copies=copies)
         return module.launch(launch, memory, self._textures, values=False, max_instructions=most, unroll=self._unroll)
 
     def trace(
@@ -186,13 +202,17 @@ class _Replay:
 
     def execute(self, number: int, launch: RecordedLaunch, module: RecordedModule, most: int) -> None:
         """Execute a launch; the memory then holds its results."""
-        memory = self._space.device_memory(copies=False)
+        memory = self._memory(copies=False)
         try:
             self._executor.run(module, launch, memory, self._textures, most)
         except (LaunchError, TraceError) as error:
             raise TraceError(
                 f"{self._head.folder}: launch {number}, on whose results later ones may depend: {error}"
             ) from None
+
+    def _memory(self, *, copies: bool) -> DeviceMemory:
+        advice = "" if self._lenient else OUTSIDE_ADVICE
+        return self._space.device_memory(copies=copies, margins=self._lenient, advice=advice)
 
     # ---- events
 

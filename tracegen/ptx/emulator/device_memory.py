@@ -36,9 +36,10 @@ class DeviceBuffer:
 
 
 class DeviceMemory:
-    """A flat address space of disjoint buffers; every other address is an error."""
+    """A flat address space of disjoint buffers; every other address is an error, whose text ends with `advice`."""
 
-    def __init__(self, base: int) -> None:
+    def __init__(self, base: int, advice: str = "") -> None:
+        self.advice = advice
         if not isinstance(base, int) or not 0 < base < MODULE_BASE or base % ALIGNMENT:
             raise ConfigError(f"base={base!r}: must be a multiple of {ALIGNMENT}, above 0 and below 2^44")
         self.buffers: list[DeviceBuffer] = []

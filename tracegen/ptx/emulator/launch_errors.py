@@ -33,6 +33,10 @@ class StoppedLaunch:
     limit: int
 
 
+NOT_ALLOCATED = ("SHARED", "LOCAL", "FRAME")
+"""Spaces of memory in which there are no allocations."""
+
+
 class LaunchErrors:
     """Errors of the blocks of one launch."""
 
@@ -47,7 +51,9 @@ class LaunchErrors:
         if status == Status.OUTSIDE:
             address = emulator.address
             size = "" if step.op in ("MOVE_BULK", "COPY_BULK") else f" of {step.count * step.width // 8} bytes"
-            return self._located(step, f"{instruction}{size} at {self._where_is(step.space, address)}, {thread}")
+            place = self._where_is(step.space, address)
+            advice = "" if step.space in NOT_ALLOCATED else self._launched.memory.advice
+            return self._located(step, f"{instruction}{size} at {place}, {thread}{advice}")
         if status == Status.TOO_LONG:
             message = f"block {block} executed more than max_instructions={self._launched.limit} warp instructions"
             return self._located(step, f"{message}; it is at {instruction}")
@@ -91,7 +97,7 @@ class LaunchErrors:
         return f"thread {(thread % x, thread // x % y, thread // (x * y))} of block {block_index(launch, block)}"
 
     def _where_is(self, space: str, address: int) -> str:
-        if space in ("SHARED", "LOCAL", "FRAME"):
+        if space in NOT_ALLOCATED:
             size = self._launched.shared if space == "SHARED" else self._launched.local
             return f"offset {address} of {space.lower()} memory ({size} bytes)"
         return f"address {address:#x}, {self._launched.memory.describe(address)}"
