@@ -103,6 +103,11 @@ def test_the_driver_interface_takes_texts_and_packed_parameters(run):
     assert names(result.folder) == ["order", "order"]
 
 
+def test_ptx_for_a_newer_device_is_used_with_a_note_if_there_is_no_other(run):
+    older, _ = run("run", device=device_properties(gpu("gv100"), 1 << 30), gpu="gv100")
+    assert older.notes == ("the program has no PTX for compute capability 7.0: that for 7.5 is used",)
+
+
 def test_the_program_sees_the_properties_of_the_chosen_gpu(program, tmp_path, capfd):
     chosen = gpu("h100-sxm")
     with pytest.raises(TraceError, match="launched no kernel"):
