@@ -161,12 +161,17 @@ def _time(parser: Parser) -> None:
 
 
 def _simulate(parser: Parser) -> None:
-    _locality(parser)
+    add_metrics(_add_simulation(parser))
     add_warm_l2(parser)
     add_memory(parser, hint="; --ideal-memory takes a number of cycles")
 
 
 def _locality(parser: Parser) -> None:
+    _add_simulation(parser)
+
+
+def _add_simulation(parser: Parser) -> argparse._ArgumentGroup:
+    """Add the options of a command that simulates; return the group of those that choose its output."""
     _add_sources(parser)
     add_source(parser)
     add_machine(parser)
@@ -175,7 +180,7 @@ def _locality(parser: Parser) -> None:
     add_policies(parser)
     add_simulation_seed(parser)
     add_plot(parser, "draw the classes of re-references")
-    add_output(parser, csv=True)
+    return add_output(parser, csv=True)
 
 
 def _policies(parser: Parser) -> None:

@@ -12,7 +12,8 @@ from rdmodel.cli.output import print_csv, print_results
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import open_sources
 from rdmodel.cli.text_origins import format_origins
-from rdmodel.cli.text_prediction import format_metrics, format_prediction
+from rdmodel.cli.text_prediction import format_prediction
+from rdmodel.cli.text_tables import format_metrics
 from rdmodel.common.source_texts import SourceTexts
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.occupancy import Occupancy, compute_occupancy
@@ -60,7 +61,8 @@ def run_predict(arguments: argparse.Namespace) -> None:
         def text(result: Prediction) -> str:
             main = format_prediction(result, occupancies[id(result)])
             if arguments.metrics is not None:
-                main += f"\n\n{format_metrics(result, metrics(result))}"
+                blocks = sum(sm.blocks for sm in result.per_sm)
+                main += f"\n\n{format_metrics(metrics(result), blocks, result.config)}"
             return "\n\n".join([main, *(format_origins(result.by(origin), texts) for origin in origins)])
 
         print_results(form, results, text, None if arguments.metrics is None else metrics, objects)

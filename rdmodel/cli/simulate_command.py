@@ -14,6 +14,7 @@ from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import open_sources
 from rdmodel.cli.text_locality import format_locality
 from rdmodel.cli.text_simulation import format_simulation, format_together
+from rdmodel.cli.text_tables import format_metrics
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.occupancy import Occupancy, compute_occupancy
 from rdmodel.locality_analysis.classify import locality
@@ -21,6 +22,7 @@ from rdmodel.plots.charts import check_path
 from rdmodel.plots.save_figure import save_figure
 from rdmodel.policies import IndexFunction, Policy, remember
 from rdmodel.policies.combinations import combination
+from rdmodel.results.metrics import check_countable
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.simulate import simulate, simulate_launches
 from rdmodel.trace import ArrayInfo, Trace
@@ -28,6 +30,8 @@ from rdmodel.trace import ArrayInfo, Trace
 
 def run_simulate(arguments: argparse.Namespace) -> None:
     """Simulate every kernel or trace, and print the simulations."""
+    if arguments.metrics is not None:
+        check_countable(selected_gpu(arguments).l1.sector_bytes, None)
     with limit_memory("simulate", arguments.memory) as budget:
         if arguments.warm_l2:
             launches = _run_on_one_l2(arguments, budget)
@@ -37,13 +41,18 @@ def run_simulate(arguments: argparse.Namespace) -> None:
         index = combination(arguments.policies).index
 
         def text(result: Simulation) -> str:
-            return format_simulation(result, occupancies[id(result)], index)
+            main = format_simulation(result, occupancies[id(result)], index)
+            if arguments.metrics is not None:
+                blocks = sum(sm.blocks for sm in result.per_sm)
+                main += f"\n\n{format_metrics(result.metrics(), blocks, result.config)}"
+            return main
 
         def objects(result: Simulation) -> dict[str, Any]:
             return {"occupancy": occupancies[id(result)].to_dict()}
 
         results = [result for result, _ in launches]
-        print_results(output_form(arguments), results, text, further=objects)
+        metrics = None if arguments.metrics is None else Simulation.metrics
+        print_results(output_form(arguments), results, text, metrics, objects)
         if arguments.warm_l2 and output_form(arguments) == "text" and len(results) > 1:
             print_text(f"\n{format_together(results)}")
 

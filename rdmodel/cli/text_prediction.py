@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rdmodel.cli.table_folding import fold_prose, terminal_width
 from rdmodel.cli.text_tables import (
     format_blocks,
     format_carveout,
     format_gpu,
     format_kernel,
-    format_metric,
     format_occupancy,
     format_table,
 )
@@ -36,18 +34,6 @@ def format_prediction(result: Prediction, occupancy: Occupancy) -> str:
     if result.estimates:
         parts.insert(3, _format_estimates(result.estimates))
     return "\n\n".join(parts)
-
-
-def format_metrics(result: Prediction, metrics: Mapping[str, float]) -> str:
-    """Return the counters of a prediction by the names of Nsight Compute."""
-    rows = [(f"  {name}", format_metric(name, value)) for name, value in metrics.items()]
-    modelled = sum(sm.blocks for sm in result.per_sm)
-    x, y, z = result.config["trace"]["grid"]
-    legend = "in the words of Nsight Compute; sectors in flight are hits"
-    if modelled < x * y * z:
-        blocks = format_blocks(modelled, result.config)
-        legend += f"\ncounted for {blocks}; --model-sms all --threads all counts all, as profilers do"
-    return f"{format_table(rows, right=(1,))}\n{fold_prose(legend, terminal_width())}"
 
 
 def _format_counts(result: Prediction) -> str:

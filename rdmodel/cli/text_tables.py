@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from rdmodel.cli.table_folding import fold_table, terminal_width
+from rdmodel.cli.table_folding import fold_prose, fold_table, terminal_width
 from rdmodel.common.text import count, percent
 from rdmodel.errors import escape_unprintable
 from rdmodel.gpu.occupancy import Occupancy
@@ -57,6 +57,18 @@ def format_kernel(kernel: str, config: Mapping[str, Any]) -> str:
     trace = config["trace"]
     launch = [f"(launch {trace['launch']})"] if "launch" in trace else []
     return escape_unprintable(" ".join([kernel, *(f"{k}={v}" for k, v in trace["params"].items()), *launch]))
+
+
+def format_metrics(metrics: Mapping[str, float], modelled: int, config: Mapping[str, Any]) -> str:
+    """Return counters by the names of Nsight Compute, of as many blocks as were `modelled`."""
+    rows = [(f"  {name}", format_metric(name, value)) for name, value in metrics.items()]
+    x, y, z = config["trace"]["grid"]
+    legend = "in the words of Nsight Compute; sectors in flight are hits"
+    if modelled < x * y * z:
+        legend += f"\ncounted for {format_blocks(modelled, config)}"
+        if "model_sms" in config["options"]:
+            legend += "; --model-sms all --threads all counts all, as profilers do"
+    return f"{format_table(rows, right=(1,))}\n{fold_prose(legend, terminal_width())}"
 
 
 def format_gpu(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Give the counters of a prediction the names that Nsight Compute has for them.
+"""Give the counters of predictions and simulations the names that Nsight Compute has for them.
 
 A sector that is in flight counts as a hit: it causes no second request, and counters of GPUs show no more misses than
-reads of the L2. Atomics count as stores, and local memory as global memory, because the model does not separate them.
+reads of the L2. Atomics count as stores, and local memory as global memory, because the engines do not separate them.
 """
 
 from __future__ import annotations
@@ -36,28 +36,31 @@ STORES_WITH_HITS = ("update", "through")
 """Treatments of stores that count the sectors of stores."""
 
 
-def l1_metrics(loads: Mapping[str, float], stores: Mapping[str, float], config: Mapping[str, Any]) -> dict[str, float]:
+def l1_metrics(
+    loads: Mapping[str, float], stores: Mapping[str, float], config: Mapping[str, Any], behaviour: str | None
+) -> dict[str, float]:
     """Return the counters of the L1 by the names of Nsight Compute.
 
     Parameters
     ----------
     loads, stores : mapping
-        Numbers of `requests`, `sectors` and `hits`; the hits include sectors in flight.
+        Numbers of `sectors` and `hits` and, if they are known, of `requests`; the hits include sectors in flight.
     config : mapping
         Complete configuration of the run.
+    behaviour : str, optional
+        The treatment of stores.
 
     Returns
     -------
     dict
-        Counters ending in ``.sum``, and rates in percent ending in ``.pct``. Without modelled stores, their counters
-        and the rate of all operations are missing.
+        Counters ending in ``.sum``, and rates in percent ending in ``.pct``. If stores do not look up their lines,
+        their counters and the rate of all operations are missing.
 
     Raises
     ------
     ConfigError
         If the L1 does not count sectors of 32 bytes, or if stores act as loads.
     """
-    behaviour = config["options"]["stores"]
     check_countable(describe_l1(config["gpu"])["sector"], behaviour)
     metrics = {**_operation_metrics("ld", loads), LOAD_RATE_METRIC: _percent(loads["hits"], loads["sectors"])}
     if behaviour not in STORES_WITH_HITS:
@@ -128,8 +131,9 @@ def check_countable(sector: int, stores: str | None) -> None:
 
 
 def _operation_metrics(operation: str, counts: Mapping[str, float]) -> dict[str, float]:
+    requests = {f"{REQUEST_METRIC}{operation}.sum": counts["requests"]} if "requests" in counts else {}
     return {
-        f"{REQUEST_METRIC}{operation}.sum": counts["requests"],
+        **requests,
         **_lookup_metrics(SECTOR_METRIC + operation, counts["sectors"], counts["hits"]),
     }
 

@@ -293,7 +293,7 @@ class Prediction(Presented):
         # The profiler counts a load that may not hit as one that misses.
         requests, sectors = self.requests + self.bypassed_requests, self.sectors + self.bypassed_sectors
         loads = {"requests": requests, "sectors": sectors, "hits": hits}
-        metrics = l1_metrics(loads, self.stores.to_dict(), self.config)
+        metrics = l1_metrics(loads, self.stores.to_dict(), self.config, self.config["options"]["stores"])
         if self.l2 is not None and self.l2.sector == SECTOR_BYTES:
             metrics |= self.l2.metrics()
         return metrics

@@ -14,6 +14,7 @@ from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.results.counts import MissCounts
 from rdmodel.results.describe import describe_l1
+from rdmodel.results.metrics import SECTOR_BYTES, l1_metrics, l2_metrics
 from rdmodel.results.outcomes import draw_outcomes
 
 if TYPE_CHECKING:
@@ -338,6 +339,31 @@ class Simulation(_L1Counts, Presented):
             f"{self.kernel} on {self.gpu} (simulated): {rate if self.transactions else 'no loads'}, "
             f"{self.cycles:,} cycles, IPC {self.ipc:.1f}"
         )
+
+    def metrics(self) -> dict[str, float]:
+        """Return the counters by the names that Nsight Compute has for them, as `Prediction.metrics` does.
+
+        The machine counts no requests of warps. Loads that bypass the L1 are counted by lines only, so with some of
+        them the counters of loads at the L1 are missing, as those of the L2 and the DRAM are with an ideal memory.
+
+        Raises
+        ------
+        ConfigError
+            If the sectors of the L1 have not 32 bytes.
+        """
+        loads = {"sectors": self.sectors, "hits": self.hits + self.pending_hits}
+        behaviour = self.config["gpu"]["l1"].get("stores") if self.config["options"]["stores"] else None
+        metrics = l1_metrics(loads, self.store_lookups.to_dict(), self.config, behaviour)
+        if self.bypassed:
+            metrics = {name: value for name, value in metrics.items() if "_op_st" in name}
+        gpu = self.config["gpu"]
+        sector = gpu["l2"].get("sector") or gpu["l1"]["line"]
+        if self.l2 is not None and self.dram is not None and sector == SECTOR_BYTES:
+            served = self.l2.reads, self.l2.reads - self.l2.misses, self.l2.writes
+            # A read moves the sectors that are fetched together, a write one sector.
+            dram_reads = self.dram.bytes // SECTOR_BYTES - self.dram.writes
+            metrics |= l2_metrics(*served, dram_reads, self.dram.writes, constants=self.dram.constant_sectors)
+        return metrics
 
     def to_dict(self) -> dict[str, Any]:
         """Return the simulation as plain numbers, strings and dicts, ready for JSON."""

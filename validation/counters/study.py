@@ -15,7 +15,6 @@ import numpy as np
 
 import rdmodel as rd
 from rdmodel.errors import TraceError
-from rdmodel.results.metrics import SECTOR_BYTES, l2_metrics
 from rdmodel.trace import Trace
 from tracegen import cuda
 from tracegen.recording import replay
@@ -127,22 +126,6 @@ def by_words(found: Mapping[str, float]) -> dict[str, float]:
     return {words: with_lookups[metric] for words, metric in COUNTERS.items() if metric in with_lookups}
 
 
-def simulated_counters(found: rd.Simulation) -> dict[str, float]:
-    """Return the counters of a simulation, by the words of the report; sectors in flight count as hits."""
-    counted = found.to_dict()
-    stores, l2, dram = counted["store_lookups"], counted["l2"], counted["dram"]
-    dram_reads = dram["bytes"] // SECTOR_BYTES - dram["writes"]
-    constants = dram.get("constant_sectors", 0)
-    served = l2["reads"], l2["reads"] - l2["misses"], l2["writes"]
-    memory = l2_metrics(*served, dram_reads, dram["writes"], constants=constants)
-    return {
-        "L1 loads hit": counted["hits"] + counted["pending_hits"],
-        "L1 loads missed": counted["misses"]["total"],
-        "L1 stores hit": stores["hits"],
-        "L1 stores missed": stores["sectors"] - stores["hits"],
-    } | by_words(memory)
-
-
 def study_case(task: tuple[str, Path, bool]) -> list[Row]:
     """Return the rows of one case by both engines; the simulator only if the task asks for it."""
     name, sources, simulate = task
@@ -152,7 +135,7 @@ def study_case(task: tuple[str, Path, bool]) -> list[Row]:
         model = rd.predict(trace, GPU, model_sms="all", threads=None, histogram=False, l2=True).metrics()
         found = {"predict": by_words(model)}
         if simulate and case.simulated:
-            found["simulate"] = simulated_counters(rd.simulate(trace, GPU))
+            found["simulate"] = by_words(rd.simulate(trace, GPU).metrics())
     measured = measured_of(name)
     return [
         Row(name, engine, words, measured[words], float(counters[words]))

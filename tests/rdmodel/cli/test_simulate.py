@@ -53,6 +53,20 @@ def test_several_kernels_give_a_list_and_csv_a_row_each(run):
     assert re.findall(r"^(\S+) NX=64 NY=64 on", out, re.M) == names
 
 
+def test_metrics_of_a_profiler_are_printed_in_every_form(run):
+    metrics = rd.simulate(tracegen.kernel("atax.1", **SIZES), gpu="v100").metrics()
+    options = ("simulate", "atax.1", *SMALL, "--gpu", "v100", "--metrics", "ncu")
+    assert json.loads(run(*options, "--json")[1])["metrics"] == metrics
+    (row,) = csv.DictReader(io.StringIO(run(*options, "--csv")[1]))
+    assert {name: float(row[name]) for name in metrics} == metrics
+    text = run(*options)[1]
+    assert all(f"\n  {name} " in text for name in metrics)
+    assert text.endswith("in the words of Nsight Compute; sectors in flight are hits\n")
+    assert "counted for 1 of 2 blocks, only the first 1 of the grid" in run(*options, "--blocks", "1")[1].replace(
+        "\n", " "
+    )
+
+
 def test_the_text_has_every_count_with_its_share(run):
     result = simulated("atax.1")[0]
     status, out, err = run("simulate", "atax.1", *SMALL, "--gpu", FERMI)
@@ -285,6 +299,7 @@ BAD = {
     "simulate atax.1 --set l2.slices=0": "slices=0: must be at least 1",
     "simulate atax.1 --set dram.row=100": "dram.row=100: is not a multiple of l1.line",
     "simulate atax.1 --mshr 0": "mshrs=0: must be at least 1",
+    "simulate atax.1 --gpu gtx470-16k --metrics ncu": "l1.sector=128: Nsight Compute counts sectors of 32 bytes",
     "simulate atax.1 --gpu gtx47-16k": "did you mean 'gtx470-16k'",
     "simulate atax.1 --set max_threads=128": "a block cannot be resident: it needs 256 threads",
     "simulate atax.1 --block 2000": "2000 threads",

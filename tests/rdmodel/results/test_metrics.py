@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import tracegen
-from rdmodel import GPU, Prediction, predict, presets
+from rdmodel import GPU, Prediction, predict, presets, simulate
 from rdmodel.errors import ConfigError
 from rdmodel.results.metrics import (
     DRAM_METRIC,
@@ -114,3 +116,40 @@ def test_stores_that_act_as_loads_cannot_be_told_apart():
     gpu = presets.gpu("v100")
     with pytest.raises(ConfigError, match=r"stores='allocate': counts stores as loads"):
         predict(BUSY, gpu, stores="allocate").metrics()
+
+
+def test_a_simulation_of_a_stream_has_the_metrics_of_its_prediction_except_requests():
+    trace = tracegen.kernel("vectoradd", N=4096)
+    predicted = whole_grid("vectoradd", sizes={"N": 4096}, l2=True).metrics()
+    simulated = simulate(trace, "v100").metrics()
+    assert {name for name in predicted if name not in simulated} == {f"{REQUEST_METRIC}{op}.sum" for op in ("ld", "st")}
+    dram_writes = f"{DRAM_METRIC}write.sum"  # what the run leaves in the L2 depends on time
+    for name, value in simulated.items():
+        if name != dram_writes:
+            assert value == pytest.approx(predicted[name]), name
+
+
+def test_metrics_of_a_simulation_are_its_counters():
+    found = simulate(tracegen.kernel("gemm", NI=64, NJ=64, NK=64), "gv100")
+    metrics = found.metrics()
+    assert found.l2 is not None and found.dram is not None
+    assert metrics[f"{SECTOR_METRIC}ld_lookup_hit.sum"] == found.hits + found.pending_hits
+    assert metrics[f"{SECTOR_METRIC}ld_lookup_miss.sum"] == found.misses.total
+    assert metrics[f"{SECTOR_METRIC}st.sum"] == found.store_lookups.sectors
+    assert metrics[f"{L2_METRIC}read.sum"] == found.l2.reads == found.misses.total
+    assert 32 * (metrics[f"{DRAM_METRIC}read.sum"] + metrics[f"{DRAM_METRIC}write.sum"]) == found.dram.bytes
+
+
+def test_a_simulation_lacks_the_metrics_that_it_does_not_count():
+    trace = tracegen.kernel("vectoradd", N=4096)
+    ideal = simulate(trace, "v100", memory=200).metrics()
+    assert not [name for name in ideal if name.startswith((L2_METRIC, DRAM_METRIC))]
+    stores = [name for name in simulate(trace, "v100", stores=False).metrics() if "_op_st" in name]
+    assert stores == []
+    past = simulate(trace, presets.gpu("v100").replace(l1=replace(presets.gpu("v100").l1, dlcm="cg"))).metrics()
+    assert f"{SECTOR_METRIC}ld.sum" not in past and f"{L2_METRIC}read.sum" in past
+
+
+def test_a_simulation_of_lines_without_sectors_has_no_metrics():
+    with pytest.raises(ConfigError, match="Nsight Compute counts sectors of 32 bytes"):
+        simulate(tracegen.kernel("vectoradd", N=4096), "gtx470-16k").metrics()
