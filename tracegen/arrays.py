@@ -89,9 +89,9 @@ class Place(NamedTuple):
         return sum(base * distance for base, distance in zip(self.bases, self.array.distances, strict=True))
 
     def locate(self, shape: tuple[int, ...]) -> tuple[Any, bool]:
-        """Return the address in iteration 0, without the offset of a thread in a local array, and if it is inside.
+        """Return the address in iteration 0, and whether every index is within its bounds.
 
-        That is whether every index is within its bounds; lanes of the `shape` count even if they are not active.
+        The address lacks the offset of a thread in a local array. All lanes of the `shape` count, active or not.
         """
         address: Any = self.array.base
         fits, arrays = True, []
