@@ -10,37 +10,21 @@ import pytest
 
 from rdmodel.errors import RdmodelError, TraceError
 from rdmodel.trace import Op
-from tests.support.recorded_programs import PTX
-from tracegen.recording.events import EventWriter
+from tests.support.gather_recordings import INDEX, WEIGHT, X, Y, add_launch, begin_recording, end_recording
 from tracegen.recording.replay import launches, list_launches
-
-BASE = 1 << 40
-INDEX, X, Y, WEIGHT, COUNTER = (BASE + 4096 * n for n in range(5))
-
-
-def parameters(*words: int) -> str:
-    return b"".join(word.to_bytes(8, "little") for word in words).hex()
 
 
 @pytest.fixture
 def recording(tmp_path) -> Path:
     """Return a recording of a launch that depends on data that the program copied."""
     folder = tmp_path / "out"
-    folder.mkdir()
-    writer = EventWriter(folder)
-    for address in (INDEX, X, Y):
-        writer.add("allocate", address=address, bytes=1024, kind="device")
-    writer.add_module(PTX)
-    writer.add("load", module=0, variables={"weight": WEIGHT, "counter": COUNTER})
+    writer = begin_recording(folder)
     writer.add_content(INDEX, np.arange(255, -1, -1, np.int32).tobytes())
     writer.add_content(X, bytes(1024))
     writer.add("copy", to=Y, **{"from": X}, bytes=1024)
-    writer.add(
-        "launch", module=0, kernel="gather", grid=[1, 1, 1], block=[32, 1, 1], shared=0,
-        parameters=parameters(INDEX, X, 0, Y),
-    )  # fmt: skip
+    add_launch(writer)
     writer.add("free", address=X)
-    writer.finish(program=["./app"], gpu="a100-80g", values=False, complete=True, status=0, notes=[])
+    end_recording(writer)
     return folder
 
 

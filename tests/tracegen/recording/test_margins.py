@@ -13,13 +13,9 @@ from hypothesis import strategies as st
 from rdmodel.cli.main import main
 from rdmodel.errors import TraceError
 from rdmodel.trace import Op
-from tests.support.recorded_programs import PTX
-from tracegen.recording.events import EventWriter
+from tests.support.gather_recordings import INDEX, X, add_launch, begin_recording, end_recording
 from tracegen.recording.memory import MARGIN, AddressSpace
 from tracegen.recording.replay import launches
-
-BASE = 1 << 40
-INDEX, X, Y = BASE, BASE + 4096, BASE + 8192
 
 
 @pytest.fixture
@@ -28,18 +24,10 @@ def recording(tmp_path):
 
     def recorded(x):
         folder = tmp_path / "out"
-        folder.mkdir()
-        writer = EventWriter(folder)
-        for address in (INDEX, X, Y):
-            writer.add("allocate", address=address, bytes=1024, kind="device")
-        writer.add_module(PTX)
-        writer.add("load", module=0, variables={"weight": BASE + 12288, "counter": BASE + 16384})
+        writer = begin_recording(folder)
         writer.add_content(INDEX, np.arange(256, dtype=np.int32).tobytes())
-        parameters = b"".join(word.to_bytes(8, "little") for word in (INDEX, x, 0, Y))
-        writer.add(
-            "launch", module=0, kernel="gather", grid=[1, 1, 1], block=[32, 1, 1], shared=0, parameters=parameters.hex()
-        )
-        writer.finish(program=["./app"], gpu="a100-80g", values=False, complete=True, status=0, notes=[])
+        add_launch(writer, x)
+        end_recording(writer)
         return folder
 
     return recorded
