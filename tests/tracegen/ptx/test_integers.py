@@ -249,6 +249,52 @@ def test_prmt_has_modes(mode, pick):
     ]
 
 
+def parts(value: int, type_name: str, width: int) -> list[int]:
+    """Return the parts of a 32-bit word, the lowest first, as numbers of a type."""
+    return [read(value >> first, f"{type_name[0]}{width}") for first in range(0, 32, width)]
+
+
+TYPES = pytest.mark.parametrize("types", [("u32", "u32"), ("s32", "s32"), ("u32", "s32"), ("s32", "u32")])
+
+
+@TYPES
+@few
+@given(rows)
+def test_dot_products_of_bytes_and_of_halves_are_added_to_a_number(types, values):
+    a, b, c = zip(*values, strict=True)
+    modifiers = ".".join(types)
+    found = compute(f"dp4a.{modifiers} %xd, %xa, %xb, %xc;", a, b, c)[0].tolist()
+    assert found == [
+        cut(z + sum(p * q for p, q in zip(parts(x, types[0], 8), parts(y, types[1], 8), strict=True)), 32)
+        for x, y, z in values
+    ]
+    for half, first in (("lo", 0), ("hi", 2)):
+        found = compute(f"dp2a.{half}.{modifiers} %xd, %xa, %xb, %xc;", a, b, c)[0].tolist()
+        wanted = []
+        for x, y, z in values:
+            (low, high), scale = parts(x, types[0], 16), parts(y, types[1], 8)[first:]
+            wanted.append(cut(z + low * scale[0] + high * scale[1], 32))
+        assert found == wanted
+
+
+@TYPES
+@few
+@given(rows)
+def test_absolute_differences_of_bytes_are_added_to_a_number(types, values):
+    a, b, c = zip(*values, strict=True)
+    found = compute(f"vabsdiff4.u32.{'.'.join(types)}.add %xd, %xa, %xb, %xc;", a, b, c)[0].tolist()
+    assert found == [
+        cut(z + sum(abs(p - q) for p, q in zip(parts(x, types[0], 8), parts(y, types[1], 8), strict=True)), 32)
+        for x, y, z in values
+    ]
+
+
+def test_a_sum_may_replace_one_of_its_operands_and_obeys_its_guard():
+    body = "setp.ne.u32 %p1, %xb, 0; mov.u32 %xd, %xa; @%p1 dp4a.u32.u32 %xd, %xd, %xb, %xd;"
+    found = compute(body, [0x01020304, 0x01020304], [0x01010101, 0], [0, 0])[0].tolist()
+    assert found == [0x01020304 + 10, 0x01020304]
+
+
 @few
 @given(rows)
 def test_carries_make_128_bit_sums_and_differences(values):

@@ -35,6 +35,7 @@ lop3.b32 %r1, %r2, %r3, %r4, 1; sqrt.rn.f32 %f1, %f2; rsqrt.approx.f32 %f1, %f2;
 ex2.approx.f32 %f1, %f2; lg2.approx.f32 %f1, %f2; sin.approx.f32 %f1, %f2; cos.approx.f32 %f1, %f2;
 tanh.approx.f32 %f1, %f2; copysign.f32 %f1, %f2, %f3; testp.nan.f32 %p1, %f1; setp.eq.s32 %p1, %r1, %r2;
 setp.eq.and.s32 %p1|%p2, %r1, %r2, %p3; set.lt.u32.u32 %r1, %r2, %r3; set.lt.or.u32.u32 %r1, %r2, %r3, %p1;
+dp4a.s32.s32 %r1, %r2, %r3, %r4; dp2a.lo.u32.u32 %r1, %r2, %r3, %r4; vabsdiff4.u32.u32.u32.add %r1, %r2, %r3, %r4;
 selp.b32 %r1, %r2, %r3, %p1; slct.u32.s32 %r1, %r2, %r3, %r4; mov.u32 %r1, %r2; mov.b64 %rd1, {%r1, %r2};
 cvt.u64.u32 %rd1, %r1; cvt.rn.f32.f64 %f1, %fd1; cvta.to.global.u64 %rd1, %rd2; isspacep.global %p1, %rd1;
 ld.global.u32 %r1, [%rd1]; ldu.global.u32 %r1, [%rd1]; ld.global.v2.u32 {%r1, %r2}, [%rd1];

@@ -15,7 +15,7 @@ _FIXED_COUNTS: dict[int, str] = {
     " applypriority discard ldmatrix stmatrix movmatrix elect getctarank"
     " clusterlaunchcontrol",
     3: "redux mapa add addc sub subc mul mul24 div rem and or xor shl shr copysign match bmsk szext",
-    4: "mad mad24 madc fma sad bfe shf prmt selp slct dp2a dp4a",
+    4: "mad mad24 madc fma sad bfe shf prmt selp slct dp2a dp4a vabsdiff4",
     5: "bfi",
 }
 """Opcodes whose number of operands does not depend on modifiers."""

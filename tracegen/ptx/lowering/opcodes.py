@@ -56,6 +56,7 @@ from tracegen.ptx.lowering.memory_and_shuffles import (
     translate_store,
     translate_vote,
 )
+from tracegen.ptx.lowering.packed_bytes import translate_absolute_differences, translate_dot_product
 from tracegen.ptx.lowering.tensor_memory import translate_tensor_memory
 from tracegen.ptx.lowering.textures import translate_sample, translate_surface_load, translate_surface_store
 from tracegen.ptx.lowering.translation import Translation
@@ -92,6 +93,8 @@ OPCODE_RULES: dict[str, Callable[[Translation], None]] = {
     "shf": translate_funnel_shift,
     "prmt": translate_permute,
     "lop3": translate_lop3,
+    **dict.fromkeys(("dp4a", "dp2a"), translate_dot_product),
+    "vabsdiff4": translate_absolute_differences,
     "setp": translate_set_predicate,
     "set": translate_set,
     "selp": translate_select,
