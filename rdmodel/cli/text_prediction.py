@@ -82,6 +82,8 @@ def _format_l2(l2: L2Prediction, sms: int) -> str:
         ("  write-backs", count(l2.write_backs), ""),
         ("  DRAM bytes", count(l2.dram_bytes), ""),
     ]
+    if l2.atomic_sectors:
+        rows.append(("    atomics", count(l2.atomic_sectors * l2.sector), ""))
     if l2.constant_sectors:
         rows.append(("    constant memory", count(l2.constant_sectors * l2.sector), ""))
     if l2.sector < l2.line:

@@ -212,6 +212,8 @@ def _l2_rows(l2: L2Counts, unit: str) -> list[Row]:
         reads.append(("  bypassed", l2.bypassed))
     writes = [("writes", l2.writes), ("  hits", l2.write_hits)]
     rows = [("  L2", unit, "share"), *_share_rows(reads, l2.reads), *_share_rows(writes, l2.writes)]
+    if l2.atomic_sectors:
+        rows.append(("    fetched for atomics", count(l2.atomic_sectors), ""))
     if l2.partition_sectors:
         rows.append(("    between partitions", count(l2.partition_sectors), ""))
     rows.append(("    cycles stalled", count(sum(l2.stalls.values())), ""))

@@ -21,7 +21,7 @@ BYPASSED = ("bypassed_requests", "bypassed_transactions", "bypassed_sectors")
 L2_LOADS = ("l2_reads", "l2_hits", "l2_misses", "l2_dram_read_sectors", "l2_partition_sectors")
 """Counters of the L2 that follow the sectors of all loads."""
 
-L2_STORES = ("l2_writes", "l2_write_hits", "l2_dirtied")
+L2_STORES = ("l2_writes", "l2_write_hits", "l2_dirtied", "l2_atomic_sectors")
 """Counters of the L2 that follow the sectors of stores."""
 
 APART = ("instructions", "steps", "stalls_mshr", "stalls_ways", "bypassed")

@@ -14,7 +14,7 @@ from libc.string cimport memmove
 
 from rdmodel._tree cimport FULL, LineTable, Stack, popcount, prefetch, stack_distance, stack_move, stack_touch
 from rdmodel.model._tally cimport Origins, Tally, gain, origins_group, origins_place
-from rdmodel.model._warp cimport Arrival, Warp, put_off
+from rdmodel.model._warp cimport READS, WRITES, Arrival, Warp, put_off, writing_kind
 from rdmodel.structures._calendar cimport NEVER, Calendar
 from rdmodel.structures._index cimport Index
 from rdmodel.structures._lru cimport (
@@ -107,7 +107,7 @@ cdef struct Request:
     int64_t line
     uint32_t sectors
     uint32_t full         # of a write: those of which it changes every byte
-    bint write
+    uint8_t kind          # READS, WRITES or UPDATES, of rdmodel.model._warp
     int32_t part          # of the run that it belongs to, if parts are counted apart
 
 
@@ -387,30 +387,32 @@ cdef class Core:
 
     # ---- the log
 
-    cdef inline void _log(self, int64_t id, uint32_t sectors, uint32_t full, bint write) noexcept nogil:
+    cdef inline void _log(self, int64_t id, uint32_t sectors, uint32_t full, uint8_t kind) noexcept nogil:
         if self.logged == self.log_capacity:
             if grow(<void**> &self.log, 2 * self.log_capacity + 64, sizeof(Request)) < 0:
                 self.log_lost = True
                 return
             self.log_capacity = 2 * self.log_capacity + 64
-        self.log[self.logged] = Request(self.now, self.number[id], sectors, full, write, self.part)
+        self.log[self.logged] = Request(self.now, self.number[id], sectors, full, kind, self.part)
         self.logged += 1
 
     cdef inline void _log_stores(self, const Warp* w, int64_t row, int64_t first, int64_t end) noexcept nogil:
         # Log the lines of stores, from index `first` to `end` of a warp's lines; `row` is the first of its stores.
         cdef int64_t i, left = 0
         cdef int32_t part = self.part
+        cdef uint8_t kind = WRITES
         for i in range(first, end):
-            if self.parts:
-                while left == 0:
-                    left = w.program[row].count
+            while left == 0:
+                left = w.program[row].count
+                kind = writing_kind(&w.program[row])
+                if self.parts:
                     self.part = w.codes[row]
-                    row += 1
-                left -= 1
+                row += 1
+            left -= 1
             if w.masks == NULL:
-                self._log(w.ids[i], 1, 0, True)
+                self._log(w.ids[i], 1, 0, kind)
             else:
-                self._log(w.ids[i], <uint32_t> w.masks[i], <uint32_t> (w.masks[i] >> 32), True)
+                self._log(w.ids[i], <uint32_t> w.masks[i], <uint32_t> (w.masks[i] >> 32), kind)
         self.part = part
 
     # ---- loads that do not look into the L1
@@ -422,7 +424,7 @@ cdef class Core:
             sectors = 1 if w.masks == NULL else <uint32_t> w.masks[w.id_at]
             self._count_for(w, w.ids[w.id_at])
             if self.logs:
-                self._log(w.ids[w.id_at], sectors, 0, False)
+                self._log(w.ids[w.id_at], sectors, 0, READS)
             put_off(&w.latest, Arrival(self.now + self.lat_min + self._draw(), self.order))
             self.order += 1
             self.bypassed_transactions += 1

@@ -8,6 +8,7 @@ from rdmodel.model._ready cimport Ready
 from rdmodel.model._sectors cimport count_sectors
 from rdmodel.model._shadow cimport FastLine, Shadow, shadow_add, shadow_sectors
 from rdmodel.model._uniform cimport Uniform
+from rdmodel.model._warp cimport READS, UPDATES
 from rdmodel.model._ways cimport (
     Ways,
     sectors_can_merge,
@@ -110,7 +111,7 @@ cdef inline int64_t load_line(FastCore core, int64_t id, int64_t now) noexcept n
     if way < 0:
         return STALLED_WAYS
     if core.logs:
-        core._log(id, 1, 0, False)
+        core._log(id, 1, 0, READS)
     core.compulsory += l.last < 0
     core.associativity += l.last >= core.seen.tail
     core.capacity += 0 <= l.last < core.seen.tail
@@ -167,7 +168,7 @@ cdef inline int64_t load_absent(FastCore core, int64_t id, uint32_t asked, int64
     ways.there[way] = ways.written[way] = 0
     core.tag_misses += 1
     if core.logs:
-        core._log(id, asked, 0, False)
+        core._log(id, asked, 0, READS)
     count_causes(core, &core.fast_line[id], asked)
     due = draw_fill(core, now)
     sectors_request(ways, way, asked, due)
@@ -191,7 +192,7 @@ cdef inline int64_t load_partly(
             return STALLED_MSHR
         core.sector_misses += 1
         if core.logs:
-            core._log(id, missing, 0, False)
+            core._log(id, missing, 0, READS)
         count_causes(core, &core.fast_line[id], missing)
         due = draw_fill(core, now)
         sectors_request(ways, way, missing, due)
@@ -215,8 +216,11 @@ cdef inline bint misses(FastCore core, int64_t warp, const bint sectored) noexce
     return core.next_asked[warp] & ~(core.in_sets.there[way] if way >= 0 else 0) != 0
 
 
-cdef inline void store_sectors(FastCore core, int64_t id, uint32_t asked, uint32_t full, int64_t now) noexcept nogil:
-    # Issue a transaction of a store that writes in place, where its line is, and through to the L2.
+cdef inline void store_sectors(
+    FastCore core, int64_t id, uint32_t asked, uint32_t full, uint8_t kind, int64_t now
+) noexcept nogil:
+    # Issue a transaction of a store that writes in place, where its line is, and through to the L2. An atomic is served
+    # by the L2: the L1 loses its sectors, except those in flight.
     cdef FastLine* l = &core.fast_line[id]
     cdef Ways* ways = &core.in_sets
     cdef int64_t way = l.way
@@ -224,7 +228,14 @@ cdef inline void store_sectors(FastCore core, int64_t id, uint32_t asked, uint32
     core.store_sectors += count_sectors(asked)
     if way >= 0:
         core.store_hits += count_sectors(asked & (ways.there[way] | ways.written[way]))
-    elif core.through:
+    if core.logs:
+        core._log(id, asked, full, kind)
+    if kind == UPDATES:
+        if way >= 0:
+            ways.there[way] &= ~asked | sectors_late(ways, way, asked, now)
+            ways.written[way] &= ~asked
+        return
+    if way < 0 and core.through:
         way = ways_take(ways, core.fast_line, id, now)
         if way >= 0:
             ways.there[way] = ways.written[way] = 0
@@ -232,5 +243,3 @@ cdef inline void store_sectors(FastCore core, int64_t id, uint32_t asked, uint32
         ways.written[way] |= asked
         ways.there[way] |= full
         ways_use(ways, way, core.order)
-    if core.logs:
-        core._log(id, asked, full, True)

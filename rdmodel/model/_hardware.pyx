@@ -14,7 +14,7 @@ from rdmodel.model._core cimport Core as Shared
 from rdmodel.model._core cimport Line, leave_way
 from rdmodel.model._sectors cimport sectors_access, sectors_fill, sectors_store
 from rdmodel.model._sched cimport MAX_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, has_bit, sched_pick
-from rdmodel.model._warp cimport OP_BARRIER, OP_BYPASS, OP_LOAD, Arrival, Warp, loads, put_off
+from rdmodel.model._warp cimport OP_BARRIER, OP_BYPASS, OP_LOAD, READS, Arrival, Warp, loads, put_off, writing_kind
 from rdmodel.model._warp cimport warp_fetch_ahead, warp_gather_needs, warp_record, warp_shows_more
 from rdmodel.structures._calendar cimport NEVER, calendar_put, calendar_take
 from rdmodel.structures._heap cimport Event
@@ -433,7 +433,10 @@ cdef class HardwareCore(Shared):
     cdef inline int _access_sectors(self, int64_t id, uint64_t masks, bint load, Warp* w) noexcept nogil:
         if load:
             return sectors_access(self, id, <uint32_t> masks, w, self.port, self.bypass, self.first_touch_factor)
-        sectors_store(self, id, <uint32_t> masks, <uint32_t> (masks >> 32), self.stores == STORES_THROUGH)
+        sectors_store(
+            self, id, <uint32_t> masks, <uint32_t> (masks >> 32), self.stores == STORES_THROUGH,
+            writing_kind(&w.program[w.at]),
+        )
         return SERVED
 
     cdef int _access(self, int64_t id, Warp* w) noexcept nogil:
@@ -467,7 +470,7 @@ cdef class HardwareCore(Shared):
                 return STALL_WAYS
             self.bypassed += 1
         if self.logs:
-            self._log(id, 1, 0, False)
+            self._log(id, 1, 0, READS)
         self._count_miss(l)
         latency = self.lat_min + self._draw()
         if first and self.first_touch_factor != 1.0:

@@ -7,6 +7,7 @@ cdef enum:
 
 cdef struct Counts:
     int64_t reads, hits, writes, write_hits, write_backs, dirtied, dram_read_sectors, partition_sectors, cold, old_hits
+    int64_t updates, atomic_sectors      # of `writes`, those of atomics; of `dram_read_sectors`, what these fetched
 
 
 cdef class CountedCache:
@@ -15,7 +16,7 @@ cdef class CountedCache:
     cdef int64_t dirty_ways           # lines of a set that may be dirty; -1: all
     cdef readonly int64_t empty       # number of ways without a line
 
-    cdef void _begin(self, uint8_t write) noexcept nogil
+    cdef void _begin(self, uint8_t kind) noexcept nogil
 
 
 cdef struct Way:
@@ -29,7 +30,7 @@ cdef class SharedCache(CountedCache):
     cdef int64_t* lines_in            # [sets] number of lines in each set
     cdef int64_t sets, ways
 
-    cdef void _request(self, int64_t line, bint write) noexcept nogil
+    cdef void _request(self, int64_t line, uint8_t kind) noexcept nogil
     cdef void _limit_dirty_lines(self, int64_t set) noexcept nogil
     cdef void _add_old(self, int64_t line, bint write) noexcept nogil
 
@@ -52,9 +53,11 @@ cdef class SectoredCache(CountedCache):
     cdef int64_t _find(self, int64_t set, int64_t line) noexcept nogil
     cdef SectorWay* _use(self, int64_t set, int64_t line) noexcept nogil
     cdef void _age(self, SectorWay* way, uint32_t asked) noexcept nogil
-    cdef void _add_old(self, int64_t line, uint32_t asked, uint32_t full, bint write, int64_t side) noexcept nogil
+    cdef void _add_old(self, int64_t line, uint32_t asked, uint32_t full, uint8_t kind, int64_t side) noexcept nogil
     cdef void _add_sectors(self, int64_t set, int64_t line, uint32_t valid, uint32_t dirty) noexcept nogil
     cdef int64_t _dirty_lines(self, int64_t set, int64_t* oldest) noexcept nogil
     cdef void _limit_dirty_lines(self, int64_t set) noexcept nogil
     cdef void _read(self, int64_t line, uint32_t asked, int64_t side) noexcept nogil
-    cdef void _write(self, int64_t line, uint32_t asked, uint32_t full, int64_t side) noexcept nogil
+    cdef uint32_t _granules(self, uint32_t sectors) noexcept nogil
+    cdef int64_t _fetch(self, SectorWay* way, uint32_t missing, bint cold) noexcept nogil
+    cdef void _write(self, int64_t line, uint32_t asked, uint32_t full, bint atomic, int64_t side) noexcept nogil

@@ -7,7 +7,7 @@ class CountedCache:
 
 class SharedCache(CountedCache):
     def __init__(self, *, sets: int, ways: int, dirty_ways: int = -1) -> None: ...
-    def request(self, lines: NDArray[np.int64], writes: NDArray[np.uint8]) -> None: ...
+    def request(self, lines: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None: ...
 
 class SectoredCache(CountedCache):
     def __init__(
@@ -18,7 +18,7 @@ class SectoredCache(CountedCache):
         lines: NDArray[np.int64],
         sectors: NDArray[np.uint32],
         full: NDArray[np.uint32],
-        writes: NDArray[np.uint8],
+        kinds: NDArray[np.uint8],
         sides: NDArray[np.int64],
     ) -> None: ...
 

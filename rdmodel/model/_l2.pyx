@@ -8,11 +8,12 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memmove
 
 from rdmodel._tree cimport popcount
+from rdmodel.model._warp cimport OP_ATOMIC, READS, UPDATES, WRITES
 from rdmodel.structures._index cimport modulo
 
 
 cdef class CountedCache:
-    """Base of both caches: counters by period, where the period of request i is ``writes[i] >> 1``."""
+    """Base of both caches: counters by period, where that of a request is its kind without the lowest two bits."""
 
     def __cinit__(self):
         self.now = &self.counted[0]
@@ -22,8 +23,8 @@ cdef class CountedCache:
         assert 0 <= period < PERIODS
         return self.counted[period]
 
-    cdef void _begin(self, uint8_t write) noexcept nogil:
-        self.now = &self.counted[(write >> 1) % PERIODS]
+    cdef void _begin(self, uint8_t kind) noexcept nogil:
+        self.now = &self.counted[(kind >> 2) % PERIODS]
 
 
 cdef class SharedCache(CountedCache):
@@ -48,14 +49,14 @@ cdef class SharedCache(CountedCache):
         free(self.way)
         free(self.lines_in)
 
-    def request(self, const int64_t[::1] lines, const uint8_t[::1] writes):
-        """Serve requests in order; bit 0 of `writes` is set where a line is written."""
+    def request(self, const int64_t[::1] lines, const uint8_t[::1] kinds):
+        """Serve requests in order: reads (0), writes (1) and atomics (3)."""
         cdef int64_t i
-        assert lines.shape[0] == writes.shape[0]
+        assert lines.shape[0] == kinds.shape[0]
         with nogil:
             for i in range(lines.shape[0]):
-                self._begin(writes[i])
-                self._request(lines[i], writes[i] & 1)
+                self._begin(kinds[i])
+                self._request(lines[i], kinds[i] & UPDATES)
 
     def dirty(self):
         """Return the number of dirty lines in the cache."""
@@ -65,10 +66,11 @@ cdef class SharedCache(CountedCache):
                 count += self.way[set * self.ways + i].dirty
         return count
 
-    cdef void _request(self, int64_t line, bint write) noexcept nogil:
+    cdef void _request(self, int64_t line, uint8_t kind) noexcept nogil:
         cdef int64_t set = modulo(line, self.sets)
         cdef Way* way = self.way + set * self.ways
         cdef int64_t i = 0, size = self.lines_in[set]
+        cdef bint write = kind & WRITES != 0, fetches = kind != WRITES
         cdef bint hit, dirty = write, cold = size < self.ways
         while i < size and way[i].line != line:
             i += 1
@@ -84,13 +86,15 @@ cdef class SharedCache(CountedCache):
             self.now.write_backs += way[i].dirty
         if write:
             self.now.writes += 1
+            self.now.updates += fetches
             self.now.write_hits += hit
             self.now.dirtied += not (hit and way[i].dirty)
         else:
             self.now.reads += 1
             self.now.hits += hit
-            self.now.dram_read_sectors += not hit
-            self.now.cold += cold and not hit
+        self.now.dram_read_sectors += fetches and not hit
+        self.now.atomic_sectors += fetches and write and not hit
+        self.now.cold += fetches and cold and not hit
         memmove(way + 1, way, <size_t> i * sizeof(Way))
         way[0] = Way(line, dirty, False)
         if write and self.dirty_ways >= 0:
@@ -152,19 +156,19 @@ cdef class SectoredCache(CountedCache):
 
     def request(
         self, const int64_t[::1] lines, const uint32_t[::1] sectors, const uint32_t[::1] full,
-        const uint8_t[::1] writes, const int64_t[::1] sides,
+        const uint8_t[::1] kinds, const int64_t[::1] sides,
     ):
-        """Serve requests in order; bit 0 of `writes` is set where sectors are written, `full` of them in every byte.
+        """Serve requests in order: reads (0), writes (1) and atomics (3), which write `full` sectors in every byte.
 
         `sides` are the partitions of the SMs that they come from.
         """
         cdef int64_t i
-        assert lines.shape[0] == sectors.shape[0] == full.shape[0] == writes.shape[0] == sides.shape[0]
+        assert lines.shape[0] == sectors.shape[0] == full.shape[0] == kinds.shape[0] == sides.shape[0]
         with nogil:
             for i in range(lines.shape[0]):
-                self._begin(writes[i])
-                if writes[i] & 1:
-                    self._write(lines[i], sectors[i], full[i], sides[i])
+                self._begin(kinds[i])
+                if kinds[i] & WRITES:
+                    self._write(lines[i], sectors[i], full[i], kinds[i] & UPDATES == UPDATES, sides[i])
                 else:
                     self._read(lines[i], sectors[i], sides[i])
 
@@ -218,20 +222,16 @@ cdef class SectoredCache(CountedCache):
             way.old &= ~asked
 
     cdef void _add_old(
-        self, int64_t line, uint32_t asked, uint32_t full, bint write, int64_t side
+        self, int64_t line, uint32_t asked, uint32_t full, uint8_t kind, int64_t side
     ) noexcept nogil:
         """Add sectors that were used before all others, where their line is in the cache or its set has an empty way."""
-        cdef int64_t unit = self._unit_of(line), home = unit % self.partitions, set = unit // self.partitions, first = 0
-        cdef uint32_t granule, granules = 0
-        if write:
-            self._add_sectors(home * self.sets + set, line, full, asked)
+        cdef int64_t unit = self._unit_of(line), home = unit % self.partitions, set = unit // self.partitions
+        if kind & WRITES:
+            self._add_sectors(
+                home * self.sets + set, line, self._granules(asked) if kind == UPDATES else full, asked
+            )
             return
-        while first < 32:
-            granule = <uint32_t> (((<uint64_t> 1 << self.fetch) - 1) << first)
-            if asked & granule:
-                granules |= granule
-            first += self.fetch
-        self._add_sectors(home * self.sets + set, line, granules, 0)
+        self._add_sectors(home * self.sets + set, line, self._granules(asked), 0)
         if side != home:
             self._add_sectors(side * self.sets + set, line, asked, 0)
 
@@ -272,10 +272,30 @@ cdef class SectoredCache(CountedCache):
             way.cleaned |= way.dirty
             way.dirty = 0
 
+    cdef uint32_t _granules(self, uint32_t sectors) noexcept nogil:
+        """Return all sectors that are fetched together with some."""
+        cdef int64_t first = 0
+        cdef uint32_t granule, found = 0
+        while first < 32:
+            granule = <uint32_t> (((<uint64_t> 1 << self.fetch) - 1) << first)
+            if sectors & granule:
+                found |= granule
+            first += self.fetch
+        return found
+
+    cdef int64_t _fetch(self, SectorWay* way, uint32_t missing, bint cold) noexcept nogil:
+        """Read missing sectors from the DRAM, with those that are fetched together with them; return their number."""
+        cdef uint32_t granules = self._granules(missing)
+        cdef int64_t count = popcount(granules)
+        self.now.dram_read_sectors += count
+        self.now.cold += count if cold else 0
+        way.valid |= granules
+        return count
+
     cdef void _read(self, int64_t line, uint32_t asked, int64_t side) noexcept nogil:
         """Read sectors from an SM on one side; what comes from the home of the line is kept on this side as well."""
-        cdef int64_t unit = self._unit_of(line), home = unit % self.partitions, set = unit // self.partitions, first = 0
-        cdef uint32_t wanted = asked, granule
+        cdef int64_t unit = self._unit_of(line), home = unit % self.partitions, set = unit // self.partitions
+        cdef uint32_t wanted = asked
         cdef bint cold
         cdef SectorWay* way
         self.now.reads += popcount(asked)
@@ -289,28 +309,29 @@ cdef class SectoredCache(CountedCache):
             cold = self.lines_in[home * self.sets + set] < self.ways
             way = self._use(home * self.sets + set, line)
             self._age(way, wanted)
-            while first < 32:
-                granule = <uint32_t> (((<uint64_t> 1 << self.fetch) - 1) << first)
-                if wanted & ~way.valid & granule:
-                    self.now.hits -= popcount(wanted & ~way.valid & granule)
-                    self.now.dram_read_sectors += self.fetch
-                    self.now.cold += self.fetch if cold else 0
-                    way.valid |= granule
-                first += self.fetch
+            if wanted & ~way.valid:
+                self.now.hits -= popcount(wanted & ~way.valid)
+                self._fetch(way, wanted & ~way.valid, cold)
         self.now.hits += popcount(asked)
 
-    cdef void _write(self, int64_t line, uint32_t asked, uint32_t full, int64_t side) noexcept nogil:
-        """Write sectors at the home of their line, without a fetch; other sides lose their copies of these sectors."""
+    cdef void _write(self, int64_t line, uint32_t asked, uint32_t full, bint atomic, int64_t side) noexcept nogil:
+        """Write sectors at the home of their line; other sides lose their copies of these sectors.
+
+        An atomic fetches those that cannot be read; other writes fetch nothing.
+        """
         cdef int64_t unit = self._unit_of(line), home = unit % self.partitions, set = unit // self.partitions
         cdef int64_t other, place, count = popcount(asked)
-        cdef bint was_clean
+        cdef bint was_clean, cold = self.lines_in[home * self.sets + set] < self.ways
         cdef SectorWay* way
         self.now.writes += count
+        self.now.updates += count if atomic else 0
         if side != home:
             self.now.partition_sectors += count
         way = self._use(home * self.sets + set, line)
         self.now.write_hits += popcount(asked & (way.valid | way.dirty | way.cleaned))
         self.now.dirtied += popcount(asked & ~way.dirty)
+        if atomic and asked & ~way.valid:
+            self.now.atomic_sectors += self._fetch(way, asked & ~way.valid, cold)
         was_clean = way.dirty == 0
         way.dirty |= asked
         way.valid |= full
@@ -396,30 +417,32 @@ cdef class Warmer:
             for i in range(n):
                 for j in range(at, at + count[i]):
                     self._send(
-                        sm, side, lines[j], sectors[j] if masked else 1, full[j] if masked else 1, op[i] != 0
+                        sm, side, lines[j], sectors[j] if masked else 1, full[j] if masked else 1,
+                        UPDATES if op[i] == OP_ATOMIC else WRITES if op[i] != 0 else READS,
                     )
                 at += count[i]
 
     cdef void _send(
-        self, int64_t sm, int64_t side, int64_t line, uint32_t asked, uint32_t full, bint write
+        self, int64_t sm, int64_t side, int64_t line, uint32_t asked, uint32_t full, uint8_t kind
     ) noexcept nogil:
+        cdef bint write = kind & WRITES != 0
         cdef uint64_t place = (<uint64_t> line * <uint64_t> 0x9E3779B97F4A7C15) >> 32
         cdef Recent* r = &self.recent[sm * self.entries + <int64_t> (place & <uint64_t> (self.entries - 1))]
         if r.line != line:
             r[0] = Recent(line, 0, 0)
-        if not asked & ~(r.written if write else r.read):
+        if kind != UPDATES and not asked & ~(r.written if write else r.read):
             return
         if self.old:
             if self.plain is not None:
                 self.plain._add_old(line, write)
             else:
-                self.sectored._add_old(line, asked, full, write, side)
+                self.sectored._add_old(line, asked, full, kind, side)
         elif self.plain is not None:
-            self.plain._begin(write)
-            self.plain._request(line, write)
+            self.plain._begin(kind)
+            self.plain._request(line, kind)
         elif write:
-            self.sectored._begin(1)
-            self.sectored._write(line, asked, full, side)
+            self.sectored._begin(kind)
+            self.sectored._write(line, asked, full, kind == UPDATES, side)
         else:
             self.sectored._begin(0)
             self.sectored._read(line, asked & ~r.read, side)

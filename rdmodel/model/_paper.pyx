@@ -9,7 +9,7 @@ from rdmodel.model._core cimport C_BLOCK, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_
 from rdmodel.model._core cimport IN_FLIGHT, IN_SET, NO_MEMORY, SERVED, STALL_MSHR
 from rdmodel.model._core cimport Core as Shared
 from rdmodel.model._core cimport Flight, Line, raise_line
-from rdmodel.model._warp cimport OP_BYPASS, OP_LOAD, Arrival, Warp, loads, put_off
+from rdmodel.model._warp cimport OP_BYPASS, OP_LOAD, READS, Arrival, Warp, loads, put_off
 from rdmodel.model._warp cimport warp_fetch_ahead, warp_primed
 from rdmodel.structures._calendar cimport NEVER, calendar_put, calendar_take
 from rdmodel.structures._heap cimport Event
@@ -165,7 +165,7 @@ cdef class PaperCore(Shared):
             if not self._mshr_free(w):
                 return STALL_MSHR
             if self.logs:
-                self._log(id, 1, 0, False)
+                self._log(id, 1, 0, READS)
             self._count_miss(l)
             effect.time = l.state.flight.due = self.now + self.lat_min + self._draw()
             effect.warp = warp

@@ -6,6 +6,7 @@ from libc.string cimport memmove
 
 from rdmodel.model._core cimport Core, Request
 from rdmodel.model._l2 cimport CountedCache, SectoredCache, SharedCache
+from rdmodel.model._warp cimport UPDATES, WRITES
 from rdmodel.structures._memory cimport grow
 
 
@@ -14,7 +15,7 @@ cdef struct Pending:
     int64_t line
     uint32_t sectors
     uint32_t full         # of a write: those of which it changes every byte
-    int32_t writes        # bit 0: it is a write; the rest: its period
+    int32_t kind          # bits 0 and 1: its kind (rdmodel.model._warp); the rest: its period
 
 
 cdef struct Queue:
@@ -69,7 +70,7 @@ cdef class PendingRequests:
             request = &core.log[i]
             q.item[q.end + i] = Pending(
                 request.time, request.line, request.sectors, request.full,
-                <int32_t> (2 * (period + request.part) + request.write),
+                <int32_t> (4 * (period + request.part) + request.kind),
             )
         q.end += core.logged
         self.count += core.logged
@@ -111,13 +112,13 @@ cdef class PendingRequests:
             q.first += 1
             self.count -= 1
             if plain is not None:
-                plain._begin(<uint8_t> p.writes)
-                plain._request(p.line, p.writes & 1)
-            elif p.writes & 1:
-                sectored._begin(<uint8_t> p.writes)
-                sectored._write(p.line, p.sectors, p.full, sm % partitions)
+                plain._begin(<uint8_t> p.kind)
+                plain._request(p.line, p.kind & UPDATES)
+            elif p.kind & WRITES:
+                sectored._begin(<uint8_t> p.kind)
+                sectored._write(p.line, p.sectors, p.full, p.kind & UPDATES == UPDATES, sm % partitions)
             else:
-                sectored._begin(<uint8_t> p.writes)
+                sectored._begin(<uint8_t> p.kind)
                 sectored._read(p.line, p.sectors, sm % partitions)
             if q.first < q.end and q.item[q.first].time < until:
                 heap[0] = q.item[q.first].time << self.sm_bits | sm

@@ -17,7 +17,7 @@ from rdmodel.model._fast cimport (
 from rdmodel.model._normal cimport steps_next
 from rdmodel.model._pace cimport go_on, record
 from rdmodel.model._uniform cimport Uniform
-from rdmodel.model._warp cimport Warp, prefetch, warp_fetch_ahead
+from rdmodel.model._warp cimport Warp, prefetch, warp_fetch_ahead, writing_kind
 from rdmodel.structures._lru cimport NONE
 
 cdef enum:
@@ -84,7 +84,9 @@ cdef inline int issue(FastCore core, const bint sectored, const bint scheduled) 
         elif load:
             arrival = load_sectors(core, id, <uint32_t> asked, now)
         else:
-            store_sectors(core, id, <uint32_t> asked, <uint32_t> (asked >> 32), now)
+            store_sectors(
+                core, id, <uint32_t> asked, <uint32_t> (asked >> 32), writing_kind(&w.program[w.at]), now
+            )
         if arrival < NO_ARRIVAL:
             stall(core, arrival, scheduled)
             break

@@ -4,7 +4,7 @@
 # A line has masks with a bit per sector, and a list of the MSHRs with its sectors in flight: each has those that one
 # transaction missed. The masks `valid` and `written` hold for a line with a way (IN_SET), and are emptied when it takes
 # one; `shadowed` holds for a line in the shadow (IN_SHADOW).
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from rdmodel._tree cimport popcount
 from rdmodel.model._core cimport (
@@ -21,7 +21,7 @@ from rdmodel.model._core cimport (
     SectorFlight,
     SectorMasks,
 )
-from rdmodel.model._warp cimport Warp
+from rdmodel.model._warp cimport READS, UPDATES, Warp
 from rdmodel.structures._calendar cimport calendar_put
 from rdmodel.structures._heap cimport Event
 from rdmodel.structures._lru cimport NONE
@@ -93,7 +93,7 @@ cdef inline int64_t sectors_request(
             return -1
         at = core.unused
     if core.logs:
-        core._log(id, missing, 0, False)
+        core._log(id, missing, 0, READS)
     latency = core.lat_min + core._draw()
     if not l.flags & SEEN and first_touch_factor != 1.0:
         latency = <int64_t> (first_touch_factor * <double> latency + 0.5)
@@ -164,8 +164,11 @@ cdef inline void sectors_fill(Core core, int64_t at) noexcept nogil:
     core.unused = <int32_t> at
 
 
-cdef inline void sectors_store(Core core, int64_t id, uint32_t asked, uint32_t full, bint allocate) noexcept nogil:
-    # Issue a transaction of a store that writes in place, where its line is, and through to the L2.
+cdef inline void sectors_store(
+    Core core, int64_t id, uint32_t asked, uint32_t full, bint allocate, uint8_t kind
+) noexcept nogil:
+    # Issue a transaction of a store that writes in place, where its line is, and through to the L2. An atomic is served
+    # by the L2: the L1 loses its sectors, except those in flight.
     cdef Line* l = &core.line[id]
     cdef SectorMasks* s = &l.state.sectors
     cdef uint32_t pending = sectors_pending(core, l)
@@ -173,6 +176,13 @@ cdef inline void sectors_store(Core core, int64_t id, uint32_t asked, uint32_t f
     core.store_transactions += 1
     core.store_sectors += count_sectors(asked)
     core.store_hits += count_sectors(asked & (pending | (s.valid | s.written if l.flags & IN_SET else 0)))
+    if core.logs:
+        core._log(id, asked, full, kind)
+    if kind == UPDATES:
+        if l.flags & IN_SET:
+            s.valid &= ~asked
+            s.written &= ~asked
+        return
     if l.flags & IN_SET:
         core._use_again(id)
     elif allocate and not l.flags & IN_FLIGHT and core._take_way(id):
@@ -180,5 +190,3 @@ cdef inline void sectors_store(Core core, int64_t id, uint32_t asked, uint32_t f
     if l.flags & IN_SET:
         s.written |= asked
         s.valid |= full & ~pending
-    if core.logs:
-        core._log(id, asked, full, True)

@@ -11,7 +11,14 @@ cdef extern from *:
     int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
 
 cdef enum:
+    # Kinds of requests to the L2. Bit 0: it writes; bit 1: the write is that of an atomic, which needs the old value.
+    READS = 0
+    WRITES = 1
+    UPDATES = 3
+
+cdef enum:
     OP_LOAD = 0
+    OP_ATOMIC = 2
     OP_BARRIER = 3
     OP_BYPASS = 4            # a load that does not look into the L1 (rdmodel.trace.coalescing.BYPASS)
     EARLY = 0                # parts of a run that are counted apart: codes of instructions
@@ -97,6 +104,11 @@ cdef inline void warp_free(Warp* w) noexcept nogil:
 
 cdef inline bint loads(const Instruction* i) noexcept nogil:
     return i.op == OP_LOAD or i.op == OP_BYPASS
+
+
+cdef inline uint8_t writing_kind(const Instruction* i) noexcept nogil:
+    # Return the kind of the requests of an instruction that stores.
+    return UPDATES if i.op == OP_ATOMIC else WRITES
 
 
 # ---- the buffer

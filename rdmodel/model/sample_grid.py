@@ -221,6 +221,14 @@ class GridSample:
     room: float
     slots: int
 
+    @property
+    def l2_counters(self) -> dict[str, Counter]:
+        """The counters of the L2 that have an estimate; where there are atomics, those read the DRAM as loads do."""
+        if not any(period.l2["updates"] for window in self.windows for period in window.periods):
+            return L2_ESTIMATES
+        fetched = {"dram_read_sectors": "sent", "atomic_sectors": "writes"}
+        return {**L2_ESTIMATES, **{name: _of_l2(name, base) for name, base in fetched.items()}}
+
     # ---- totals and their errors
 
     def _known(self, base: str) -> Total:
@@ -351,7 +359,7 @@ class GridSample:
 
     def estimate(self) -> dict[str, Estimate]:
         """Return the estimates of all counters and rates by name."""
-        counters = L1_ESTIMATES | L2_ESTIMATES
+        counters = L1_ESTIMATES | self.l2_counters
         value = {name: self.total(counter) for name, counter in counters.items()}
         least, most = self.written_back()
         value["dram_write_sectors"] = min(max(value["dram_write_sectors"], least), most)
@@ -432,7 +440,7 @@ class GridSample:
         """Return the estimated counters of the L2."""
         names = {f"l2_{name}": name for name in ("reads", "hits", "misses", "writes", "write_hits")}
         names |= {"dram_write_sectors": "write_backs"}
-        known = {names.get(name, name): self.total(counter) for name, counter in L2_ESTIMATES.items()}
+        known = {names.get(name, name): self.total(counter) for name, counter in self.l2_counters.items()}
         least, most = self.written_back()
         known["write_backs"] = min(max(known["write_backs"], least), most)
         return L2Prediction(

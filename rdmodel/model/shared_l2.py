@@ -182,10 +182,10 @@ class SharedL2:
         return Warmer(self._cache, sms=self._sms, entries=entries, old=old)
 
     def counts(self, period: int) -> dict[str, int]:
-        """Return the counters of the requests of a period by name: those of `L2Prediction`, and three more.
+        """Return the counters of the requests of a period by name: those of `L2Prediction`, and four more.
 
-        "dirtied" sectors became dirty. "cold" sectors were read from DRAM into a set that still had an empty way.
-        "old_hits" are reads of sectors that an old `Warmer` added.
+        "dirtied" sectors became dirty. "updates" are the writes of atomics. "cold" sectors were read from DRAM into a
+        set that still had an empty way. "old_hits" are reads of sectors that an old `Warmer` added.
         """
         counts = self._cache.counts(period)
         return {**counts, "misses": counts["reads"] - counts["hits"]}

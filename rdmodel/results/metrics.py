@@ -70,16 +70,17 @@ def l1_metrics(
 
 
 def l2_metrics(
-    reads: float, hits: float, writes: float, dram_reads: float, dram_writes: float, *, constants: float = 0
+    reads: float, hits: float, writes: float, dram_reads: float, dram_writes: float, *, others: float = 0
 ) -> dict[str, float]:
     """Return counters of the L2 and the DRAM, in sectors of 32 bytes, by the names of Nsight Compute.
 
     Writes are hits: the L2 takes them without a fetch, and counters of GPUs show no write that misses. Sectors that
     a fetch brings beside those that were read are lookups that miss: on a GV100, such lookups are as many as the
     sectors that the DRAM delivers. They are no reads: an H100 counts those that were asked for (docs/counters.md).
-    `constants` of the DRAM reads are for the constant caches, whose lookups belong to another unit than "tex".
+    `others` of the DRAM reads are no such lookups: those for the constant caches, which are another unit than "tex",
+    and for atomics, which are another operation.
     """
-    counted = reads + max(0, dram_reads - constants - (reads - hits))
+    counted = reads + max(0, dram_reads - others - (reads - hits))
     return {
         **_lookup_metrics(f"{L2_METRIC}read", counted, hits),
         f"{L2_METRIC}read.sum": reads,

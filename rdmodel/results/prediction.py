@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+UNUSUAL = ("constant_sectors", "atomic_sectors")
+"""Counters of the L2 that plain numbers leave out if they are 0."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Prediction:
     """Counters of the L2 for the requests of the modelled SMs (docs/model.md sections 12 and 14).
@@ -31,12 +35,13 @@ class L2Prediction:
     ``reads = hits + misses``: the reads are the sectors of loads that leave the modelled SMs, because they missed in
     the L1 or do not look into it. These `sms_modelled` SMs have the whole
     L2 to themselves, so if they are not all of the GPU's, lines that other SMs would bring in are missing as well.
-    `writes` are requests of stores and atomics, and `write_hits` those that were in the L2; a write never reads DRAM.
+    `writes` are requests of stores and atomics, and `write_hits` those that were in the L2; only atomics read DRAM.
     `write_backs` are dirty sectors that were evicted or cleaned; those still `dirty` in the L2 at the end are not
     included. These counters are sectors of `sector` bytes, of lines of `line` bytes; before Maxwell, a sector is a
     line.
-    `dram_read_sectors` are the sectors that are fetched from DRAM: by misses, and `constant_sectors` for the constant
-    caches, which read them first (docs/model.md section 14); these are no `reads`. `partition_sectors` are those that
+    `dram_read_sectors` are the sectors that are fetched from DRAM: by misses, `atomic_sectors` by atomics, and
+    `constant_sectors` for the constant caches, which read them first (docs/model.md section 14); the latter two are no
+    `reads`. `partition_sectors` are those that
     move between an SM in one partition of the L2 and a line at home in another. `COUNTERS` has the names of the
     counters.
     """
@@ -56,6 +61,7 @@ class L2Prediction:
     dram_read_sectors: float
     partition_sectors: float
     constant_sectors: float = 0
+    atomic_sectors: float = 0
 
     def with_constants(self, sectors: float) -> L2Prediction:
         """Return these counters with so many more DRAM reads, which are those of constant memory."""
@@ -65,7 +71,7 @@ class L2Prediction:
 
     @property
     def missed_sectors(self) -> float:
-        """Sectors that misses fetch from DRAM: `dram_read_sectors` without those of constant memory."""
+        """Sectors that misses and atomics fetch from DRAM: `dram_read_sectors` without those of constant memory."""
         return self.dram_read_sectors - self.constant_sectors
 
     @property
@@ -86,13 +92,15 @@ class L2Prediction:
     def metrics(self) -> dict[str, float]:
         """Return the counters by the names that Nsight Compute has for them, if `sector` is 32 bytes."""
         dram = self.dram_read_sectors, self.write_backs
-        return l2_metrics(self.reads, self.hits, self.writes, *dram, constants=self.constant_sectors)
+        others = self.constant_sectors + self.atomic_sectors
+        return l2_metrics(self.reads, self.hits, self.writes, *dram, others=others)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counters and the rates and byte counts derived from them; no `constant_sectors` if it is 0."""
+        """Return the counters and the rates and byte counts derived from them; no sectors of `UNUSUAL` that are 0."""
         plain = asdict(self)
-        if not self.constant_sectors:
-            del plain["constant_sectors"]
+        for name in UNUSUAL:
+            if not plain[name]:
+                del plain[name]
         return {
             **plain,
             "read_hits": self.hits,

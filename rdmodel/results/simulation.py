@@ -61,7 +61,8 @@ class Contention:
 class L2Counts:
     """Counters of all slices of the L2; `stalls` are L2 cycles in which a request had to wait, by cause.
 
-    `partition_sectors` are sectors that moved between partitions, if there are several.
+    `partition_sectors` are sectors that moved between partitions, if there are several. `atomic_sectors` are those
+    (lines, where these have no sectors) that atomics fetched from the DRAM.
     """
 
     reads: int
@@ -73,6 +74,7 @@ class L2Counts:
     write_hits: int
     stalls: Mapping[str, int]
     partition_sectors: int = 0
+    atomic_sectors: int = 0
 
     @property
     def miss_rate(self) -> float:
@@ -80,8 +82,11 @@ class L2Counts:
         return self.misses / self.reads if self.reads else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts and the miss rate."""
-        return {**asdict(self), "stalls": dict(self.stalls), "miss_rate": self.miss_rate}
+        """Return the counts and the miss rate; no `atomic_sectors` if it is 0."""
+        plain = asdict(self)
+        if not self.atomic_sectors:
+            del plain["atomic_sectors"]
+        return {**plain, "stalls": dict(self.stalls), "miss_rate": self.miss_rate}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,7 +367,8 @@ class Simulation(_L1Counts, Presented):
             served = self.l2.reads, self.l2.reads - self.l2.misses, self.l2.writes
             # A read moves the sectors that are fetched together, a write one sector.
             dram_reads = self.dram.bytes // SECTOR_BYTES - self.dram.writes
-            metrics |= l2_metrics(*served, dram_reads, self.dram.writes, constants=self.dram.constant_sectors)
+            others = self.dram.constant_sectors + self.l2.atomic_sectors
+            metrics |= l2_metrics(*served, dram_reads, self.dram.writes, others=others)
         return metrics
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,8 +5,6 @@ from rdmodel.policies import IndexCode
 from rdmodel.policies.base import Kind, Settings
 from rdmodel.simulator._feeding import Feeding
 from rdmodel.simulator._loadstore import ROW_WIDTH as ROW_WIDTH
-from rdmodel.simulator._network import FAIL_NAMES as FAIL_NAMES
-from rdmodel.simulator._network import SLICE_FAIL_NAMES as SLICE_FAIL_NAMES
 
 DONE: int
 WANT_CHUNK: int

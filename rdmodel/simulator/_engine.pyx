@@ -29,7 +29,6 @@ from rdmodel.structures._ring cimport Ring, ring_first, ring_pop
 
 # A cimported name exists only in C; callers of this module need it in Python.
 from rdmodel.simulator._loadstore import ROW_WIDTH
-from rdmodel.simulator._network import FAIL_NAMES, SLICE_FAIL_NAMES
 
 # Reasons why `_run` stopped; it returns these, C_GO or C_MEMORY.
 cdef enum:
@@ -442,5 +441,5 @@ cdef class Machine(Feeding):
     # ---- results
 
     def sm_counters(self, int64_t i):
-        """Return the counters of an SM as a dict; `fails` in the order of FAIL_NAMES."""
+        """Return the counters of an SM as a dict; `fails` in the order of FAIL_LINE to FAIL_QUEUE."""
         return self.sm[i].n

@@ -2,6 +2,9 @@ from typing import Any
 
 from rdmodel.simulator._block_issue import BlockIssue
 
+FAIL_NAMES: tuple[str, ...]
+SLICE_FAIL_NAMES: tuple[str, ...]
+
 class Inspection(BlockIssue):
     def slice_counters(self, i: int) -> dict[str, Any]: ...
     def channel_counters(self, i: int) -> dict[str, Any]: ...

@@ -11,7 +11,9 @@ from rdmodel.simulator._network cimport LOG_WIDTH, NEVER
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport ring_first
 
-from rdmodel.simulator._network import FAIL_NAMES, SLICE_FAIL_NAMES
+# Reasons of a failure, in the order of FAIL_LINE to FAIL_QUEUE: in an L1, and in a slice.
+FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "miss_queue")
+SLICE_FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "dram_queue")
 
 
 cdef class Inspection(BlockIssue):

@@ -12,11 +12,11 @@ from rdmodel.simulator._cache cimport (
 )
 from rdmodel.simulator._hinting_network cimport HintingNetwork
 from rdmodel.simulator._issue cimport (
-    AS_ACTIVE, FREELY, LOAD, STORE, WITH_ROOM, Scheduler, Warp, warp_complete, warp_done, warp_stand,
+    AS_ACTIVE, ATOMIC, FREELY, LOAD, STORE, WITH_ROOM, Scheduler, Warp, warp_complete, warp_done, warp_stand,
 )
 from rdmodel.simulator._machine cimport (
-    BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, KIND_MASK, MISS,
-    NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm, fill_helps,
+    BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, MISS,
+    NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, UPDATE, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm, fill_helps,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL
 from rdmodel.simulator._patterns cimport patterns_served
@@ -61,7 +61,7 @@ cdef class LoadStore(HintingNetwork):
         if item.id < 0:
             self._arrive(sm, ~item.id)
             return C_GO
-        if item.what & KIND_MASK == WRITE:
+        if item.what & WRITE:
             self._take_acknowledgement(sm, &sm.slot[(item.id >> WRITER_AT) - 1])
             return C_GO
         if self.hinting:
@@ -392,7 +392,7 @@ cdef class LoadStore(HintingNetwork):
 
     cdef int _store(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
         """Write through: drop a valid copy of the line, leave a line in flight."""
-        cdef int64_t what = WRITE | <int64_t> sm.asked << SECTORS_AT
+        cdef int64_t what = (UPDATE if e.op == ATOMIC else WRITE) | <int64_t> sm.asked << SECTORS_AT
         if sm.misses.size >= self.miss_queue:
             return FAIL_QUEUE
         if sm.cache.line[id].flags & VALID:

@@ -22,7 +22,8 @@ cdef enum:
     READ = 0
     WRITE = 1
     BYPASS = 2        # a read whose data go to the warp and not into the L1
-    KIND_MASK = 3
+    UPDATE = 3        # the write of an atomic, which needs the old value
+    KIND_MASK = 3     # kinds of writes have bit 0, WRITE
     SECTORS_AT = 2
     SENDER_AT = 34
     WRITER_AT = 32
@@ -174,7 +175,7 @@ cdef struct Sm:
 
 
 cdef struct SliceCounters:
-    int64_t reads, hits, pending_hits, misses, bypassed, writes, write_hits, partition_sectors
+    int64_t reads, hits, pending_hits, misses, bypassed, writes, write_hits, partition_sectors, atomic_sectors
     int64_t[4] fails
 
 

@@ -108,7 +108,7 @@ cdef class Network:
     @cython.final
     cdef int _fetch(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil
     @cython.final
-    cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil
+    cdef int _handle_write(self, Slice* s, int64_t id, bint atomic) noexcept nogil
     @cython.final
     cdef int64_t _dirty_line_to_clean(self, const Slice* s, int64_t set) noexcept nogil
     @cython.final

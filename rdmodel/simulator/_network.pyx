@@ -15,15 +15,11 @@ from rdmodel.simulator._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
-    SECTORS_AT, SENDER_AT, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm, asked_by, fill_helps, who_asks,
+    SECTORS_AT, SENDER_AT, UPDATE, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm, asked_by, fill_helps, who_asks,
 )
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
 from rdmodel.structures._ring cimport Item, Ring, ring_at, ring_first, ring_pop, ring_push
-
-# Reasons of a failure, in the order of FAIL_LINE to FAIL_QUEUE: in an L1, and in a slice.
-FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "miss_queue")
-SLICE_FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "dram_queue")
 
 
 cdef class Network:
@@ -124,7 +120,7 @@ cdef class Network:
                 sm.waiting = True
                 return C_MEMORY if ring_push(&s.waiting, Item(t, 0, 0, i)) < 0 else C_GO
             item = self._take_miss(sm)
-            if item.what & KIND_MASK == WRITE:
+            if item.what & WRITE:
                 sm.n.write_messages += 1
                 flits = self.data_flits
             else:
@@ -149,7 +145,7 @@ cdef class Network:
     cdef int64_t _count_sectors_sent(self, Sm* sm, Item item) noexcept nogil:
         """Count the sectors of a message that leaves an SM; return its flits."""
         cdef int64_t sectors = popcount(<uint32_t> (item.what >> SECTORS_AT))
-        if item.what & KIND_MASK != WRITE:
+        if not item.what & WRITE:
             sm.n.read_sectors += sectors
             return self.read_flits
         sm.n.write_sectors += sectors
@@ -165,7 +161,7 @@ cdef class Network:
             item = self._take_miss(sm)
             if self.sized:
                 self._count_sectors_sent(sm, item)
-            if item.what & KIND_MASK == WRITE:
+            if item.what & WRITE:
                 sm.n.write_messages += 1
                 if item.id >> WRITER_AT == 0:
                     continue
@@ -335,8 +331,8 @@ cdef class Network:
 
     cdef inline int _handle_lines(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
         cdef int outcome
-        if item.what & KIND_MASK == WRITE:
-            return self._handle_write(s, id)
+        if item.what & WRITE:
+            return self._handle_write(s, id, item.what & KIND_MASK == UPDATE)
         outcome = self._read_slice(s, id, item, t)
         if self.closing_slices and outcome < FAILED:
             s.looked += 1
@@ -409,29 +405,34 @@ cdef class Network:
         s.n.reads += 1
         return NO_MEMORY if channel_enter(&s.channel, l.line, id, &self.spread, False, 1) < 0 else MISS
 
-    cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil:
-        """Allocate a line for a write without fetching it: the L2 knows the bytes that it has."""
+    cdef int _handle_write(self, Slice* s, int64_t id, bint atomic) noexcept nogil:
+        """Allocate a line for a write, and fetch it for an atomic only: the L2 knows the bytes that it has."""
         cdef CacheLine* l = &s.cache.line[id]
-        cdef int64_t victim, taken = id, cleaned = NONE
-        cdef bint there = l.flags & (VALID | RESERVED) != 0, was_dirty
-        if not there:
-            if not cache_victim(&s.cache, l.set, &victim):
-                return FAIL_LINE
-            taken = victim
+        cdef int64_t taken = id, cleaned = NONE
+        cdef bint there = l.flags & (VALID | RESERVED) != 0, fetches = atomic and not there, was_dirty
+        if not there and not cache_victim(&s.cache, l.set, &taken):
+            return FAIL_LINE
         was_dirty = taken != NONE and s.cache.line[taken].flags & DIRTY != 0
         if not was_dirty:
             cleaned = self._dirty_line_to_clean(s, l.set)
-        if (cleaned != NONE or (was_dirty and not there)) and s.channel.queued >= s.channel.limit:
+        if fetches and not mshr_available(&s.mshrs):
+            return FAIL_MSHR
+        if (fetches or cleaned != NONE or (was_dirty and not there)) and s.channel.queued >= s.channel.limit:
             return FAIL_QUEUE
         if there:
             l.flags = (l.flags & ~GHOST) | DIRTY
             cache_touch(&s.cache, id)
-            s.n.write_hits += 1
+        elif self._evict(s, taken) < 0:
+            return NO_MEMORY
         else:
-            if self._evict(s, victim) < 0:
+            cache_give(&s.cache, id, (RESERVED if fetches else VALID) | DIRTY)
+        if fetches:
+            l.mshr = mshr_take(&s.mshrs, id)
+            if l.mshr == NONE or channel_enter(&s.channel, l.line, id, &self.spread, False, 1) < 0:
                 return NO_MEMORY
-            cache_give(&s.cache, id, VALID | DIRTY)
         s.n.writes += 1
+        s.n.write_hits += there
+        s.n.atomic_sectors += fetches
         if cleaned != NONE:
             s.cache.line[cleaned].flags &= ~DIRTY
             if channel_enter(&s.channel, s.cache.line[cleaned].line, cleaned, &self.spread, True, 1) < 0:

@@ -9,7 +9,7 @@ from rdmodel.simulator._cache cimport (
     LOOSE, VALID, Cache, CacheLine, SectorMasks, cache_touch, mshr_merge, mshr_take,
 )
 from rdmodel.simulator._machine cimport (
-    HIT, KIND_MASK, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, SENDER_AT, SENT_ON, WRITE, WRITTEN, Slice, who_asks,
+    HIT, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, SENDER_AT, SENT_ON, WRITE, WRITTEN, Slice, who_asks,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
 from rdmodel.simulator._sectored_network cimport SectoredNetwork
@@ -23,7 +23,7 @@ cdef class PartitionedNetwork(SectoredNetwork):
     cdef int _handle_away(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
         """Handle a message for a line whose home is in another partition."""
         cdef int64_t count
-        if item.what & KIND_MASK != WRITE:
+        if not item.what & WRITE:
             return self._read_copy(s, id, item, t)
         count = popcount(<uint32_t> (item.what >> SECTORS_AT))
         s.n.partition_sectors += count

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from rdmodel.simulator._congestion cimport congestion_answer
 from rdmodel.simulator._issue cimport WITH_ROOM, Warp, warp_awaits_data
-from rdmodel.simulator._machine cimport KIND_MASK, SECTORS_AT, WRITE, Sm
+from rdmodel.simulator._machine cimport SECTORS_AT, WRITE, Sm
 from rdmodel.simulator._reorder cimport Reordering
 from rdmodel.structures._ring cimport Item, ring_at
 
@@ -96,7 +96,7 @@ cdef class Residency(Reordering):
             item = ring_at(&sm.responses, i)
             if item.time > t:
                 return
-            if item.what & KIND_MASK != WRITE:
+            if not item.what & WRITE:
                 congestion_answer(
                     &sm.congestion, self.ideal if self.ideal >= 0 else item.time - (item.what >> SECTORS_AT)
                 )

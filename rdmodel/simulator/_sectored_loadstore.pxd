@@ -16,4 +16,5 @@ cdef class SectoredLoadStore(Admission):
         self, Sm* sm, int64_t id, bint absent, uint32_t found, uint32_t pending, uint32_t missing
     ) noexcept nogil
     cdef int _store_sectors(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
+    cdef int _write_in_place(self, Sm* sm, int64_t warp, int64_t id, bint placed, uint32_t full) noexcept nogil
     cdef int _fill_sectors(self, int64_t i, int64_t t, Item item) noexcept nogil

@@ -10,11 +10,11 @@ from rdmodel.simulator._cache cimport (
     GHOST, IN_SHADOW, LOOSE, RESERVED, VALID, CacheLine, Mshr, SectorMasks, Waiter, cache_touch, cache_victim,
     mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, note_store, shadow_raise,
 )
-from rdmodel.simulator._issue cimport Warp
+from rdmodel.simulator._issue cimport ATOMIC, Warp
 from rdmodel.simulator._loadstore cimport NO_WAY, PROTECTED, WAY
 from rdmodel.simulator._machine cimport (
-    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, WRITE, WRITTEN,
-    Entry, Sm,
+    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, UPDATE, WRITE,
+    WRITTEN, Entry, Sm,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_FILL
 from rdmodel.structures._lru cimport NONE
@@ -141,14 +141,13 @@ cdef class SectoredLoadStore(Admission):
         sm.n.sector_misses += not absent and missing != 0
 
     cdef int _store_sectors(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
-        """Write through, and in place where the line has a way or may take one."""
+        """Write through, and in place where the line has a way or may take one; the L1 loses the sectors of an atomic."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef SectorMasks* m = &sm.cache.sector[id]
         cdef bint placed = l.flags & (VALID | RESERVED) != 0
         cdef uint32_t full = <uint32_t> (e.sectors[e.at] >> 32)
         cdef uint32_t present = m.pending
-        cdef int64_t victim
-        cdef Warp* w = &sm.warp[e.warp]
+        cdef int64_t what
         if sm.misses.size >= self.miss_queue:
             return FAIL_QUEUE
         sm.n.writes += 1
@@ -156,6 +155,24 @@ cdef class SectoredLoadStore(Admission):
         if placed:
             present |= m.valid | m.written
         sm.n.store_hits += popcount(sm.asked & present)
+        if e.op == ATOMIC:
+            if placed:
+                m.valid &= ~sm.asked
+                m.written &= ~sm.asked
+        elif self._write_in_place(sm, e.warp, id, placed, full) < 0:
+            return NO_MEMORY
+        sm.missed = sm.asked
+        what = (UPDATE if e.op == ATOMIC else WRITE) | <int64_t> sm.asked << SECTORS_AT
+        if ring_push(&sm.misses, Item(0, l.line, full | self._writer(sm, e.warp), what)) < 0:
+            return NO_MEMORY
+        return WRITTEN
+
+    cdef int _write_in_place(self, Sm* sm, int64_t warp, int64_t id, bint placed, uint32_t full) noexcept nogil:
+        """Write sectors of a line that has a way, or takes one if it may."""
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef SectorMasks* m = &sm.cache.sector[id]
+        cdef const Warp* w = &sm.warp[warp]
+        cdef int64_t victim
         if l.flags & GHOST:
             l.flags &= ~GHOST
             l.block = w.block
@@ -164,21 +181,16 @@ cdef class SectoredLoadStore(Admission):
                 note_store(&sm.cache.note[id])
         if placed:
             cache_touch(&sm.cache, id)
-        elif self.stores_allocate and self._find_way_to_store(sm, id, e.warp, False, &victim):
+        elif self.stores_allocate and self._find_way_to_store(sm, id, warp, False, &victim):
             if self._place_line(sm, id, victim, w.block, w.index) < 0:
-                return NO_MEMORY
+                return C_MEMORY
             if sm.cache.noted and m.pending == 0:
                 note_store(&sm.cache.note[id])
             placed = True
         if placed:
             m.written |= sm.asked
             m.valid |= full & ~m.pending
-        sm.missed = sm.asked
-        if ring_push(
-            &sm.misses, Item(0, l.line, full | self._writer(sm, e.warp), WRITE | <int64_t> sm.asked << SECTORS_AT)
-        ) < 0:
-            return NO_MEMORY
-        return WRITTEN
+        return C_GO
 
     cdef int _fill_sectors(self, int64_t i, int64_t t, Item item) noexcept nogil:
         """S1: take the sectors of an MSHR."""

@@ -12,7 +12,7 @@ from rdmodel.simulator._cache cimport (
 from rdmodel.simulator._dram cimport channel_enter
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT, SECTORS_AT,
-    SENDER_AT, WRITE, WRITE_MISS, WRITTEN, Slice, asked_by, who_asks,
+    SENDER_AT, UPDATE, WRITE, WRITE_MISS, WRITTEN, Slice, asked_by, who_asks,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
 from rdmodel.structures._lru cimport NONE
@@ -25,7 +25,7 @@ cdef class SectoredNetwork(Network):
     cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
         if self.partitions > 1 and self._slice_of(item.line) != s - self.slice:
             return self._handle_away(s, id, item, t)
-        if item.what & KIND_MASK == WRITE:
+        if item.what & WRITE:
             return self._write_slice_sectors(s, id, item)
         return self._read_at_home(s, id, item, t)
 
@@ -127,26 +127,29 @@ cdef class SectoredNetwork(Network):
         return MISS if missing else PENDING_HIT if pending else HIT
 
     cdef int _fetch_sectors(self, Slice* s, int64_t id, uint32_t missing) noexcept nogil:
-        """Read the missing sectors from the DRAM, each with those that are fetched together with it."""
+        """Read the missing sectors from the DRAM, each with those that are fetched together; return their number."""
         cdef CacheLine* l = &s.cache.line[id]
         cdef SectorMasks* m = &s.cache.sector[id]
+        cdef int count = 0
         cdef int64_t first = 0, group = (<int64_t> 1 << self.fetch_sectors) - 1
         while first < self.sectors:
             if missing & (group << first):
                 m.pending |= <uint32_t> (group << first) & ~m.valid
+                count += <int> self.fetch_sectors
                 if channel_enter(&s.channel, l.line, id, &self.spread, False, group << first) < 0:
                     return C_MEMORY
             first += self.fetch_sectors
         l.flags = (l.flags & ~VALID) | RESERVED
-        return C_GO
+        return count
 
     cdef int _write_slice_sectors(self, Slice* s, int64_t id, Item item) noexcept nogil:
-        """Write sectors without fetching them; those that are written in full can be read."""
+        """Write sectors, and fetch those that an atomic lacks only; those that are written in full can be read."""
         cdef uint32_t asked = <uint32_t> (item.what >> SECTORS_AT), full = <uint32_t> item.id
         cdef CacheLine* l = &s.cache.line[id]
         cdef SectorMasks* m = &s.cache.sector[id]
         cdef bint there = l.flags & (VALID | RESERVED) != 0
-        cdef int64_t victim = id, cleaned = NONE
+        cdef uint32_t missing = 0
+        cdef int64_t victim = id, cleaned = NONE, fetched
         cdef int failure
         if not there:
             failure = self._find_written_way(s, id, &victim)
@@ -157,11 +160,25 @@ cdef class SectoredNetwork(Network):
             cleaned = self._dirty_line_to_clean(s, l.set)
             if cleaned != NONE and s.channel.queued >= s.channel.limit:
                 return FAIL_QUEUE
+        if item.what & KIND_MASK == UPDATE:
+            missing = asked & ~(m.valid | m.pending if there else 0)
+        if missing:
+            if l.mshr == NONE and not mshr_available(&s.mshrs):
+                return FAIL_MSHR
+            if s.channel.queued >= s.channel.limit:
+                return FAIL_QUEUE
         if there:
             s.n.write_hits += popcount(asked & (m.valid | m.pending | m.written | m.cleaned))
         elif self._place(s, id, victim) < 0:
             return NO_MEMORY
         l.flags &= ~GHOST
+        if missing:
+            if l.mshr == NONE:
+                l.mshr = mshr_take(&s.mshrs, id)
+            fetched = C_MEMORY if l.mshr == NONE else self._fetch_sectors(s, id, missing)
+            if fetched < 0:
+                return NO_MEMORY
+            s.n.atomic_sectors += fetched
         m.written |= asked
         m.valid |= full & ~m.pending
         cache_touch(&s.cache, id)

@@ -21,7 +21,8 @@ from rdmodel.results.simulation import (
     StoreLookups,
     Traffic,
 )
-from rdmodel.simulator._engine import FAIL_NAMES, REQUEST_BYTES, SLICE_FAIL_NAMES
+from rdmodel.simulator._engine import REQUEST_BYTES
+from rdmodel.simulator._inspection import FAIL_NAMES, SLICE_FAIL_NAMES
 
 SM_FIELDS = tuple(f.name for f in dataclasses.fields(SmSimulation) if f.name not in ("sm", "blocks"))
 """Fields that `SmSimulation` and `Simulation` share: those of all SMs are sums over the SMs."""

@@ -32,7 +32,7 @@ from rdmodel.policies import (
     StreamingBypass,
 )
 from rdmodel.reference.machine import MachineInstruction
-from rdmodel.simulator import _engine, machine
+from rdmodel.simulator import _engine, _inspection, machine
 from rdmodel.simulator.options import has_sector_masks
 from rdmodel.trace import Op, Space
 from rdmodel.trace.cache_ops import CacheOp
@@ -446,7 +446,7 @@ class Driven:
     def sm_counters(self, i):
         """Return an SM's counters under the reference's names."""
         counts = dict(self.machine.sm_counters(i))
-        fails = dict(zip(_engine.FAIL_NAMES, counts.pop("fails"), strict=True))
+        fails = dict(zip(_inspection.FAIL_NAMES, counts.pop("fails"), strict=True))
         counts["cross_warp_intra_block"] = counts.pop("cross_warp")
         parts = ("hits", "pending_hits", "compulsory", "capacity", "associativity", "writes", "bypassed")
         lookups = counts.pop("lookups")

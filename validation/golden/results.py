@@ -44,7 +44,7 @@ SECTOR_COUNTERS = (
 SIMULATED_SECTOR_COUNTERS = ("lookups", "tag_misses", "sector_misses", "store_lookups")
 """The same of simulations."""
 
-L2_SECTOR_COUNTERS = ("sector", "dram_read_sectors", "partition_sectors", "constant_sectors")
+L2_SECTOR_COUNTERS = ("sector", "dram_read_sectors", "partition_sectors", "constant_sectors", "atomic_sectors")
 """The same of an L2 and of a DRAM."""
 
 

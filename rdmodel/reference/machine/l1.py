@@ -224,7 +224,7 @@ class L1:
         """Serve a transaction of a store or an atomic of warp `owner`."""
         if instruction.op == Op.STORE and instruction.local:
             return self._store_local(owner, line)
-        return self._store_global(owner, line, sectors)
+        return self._store_global(owner, line, sectors, atomic=instruction.op == Op.ATOMIC)
 
     def _merge(self, mshr: L1Mshr, transaction: Transaction) -> L1Outcome | L1Failure:
         limit = self._cache.mshr_merge
@@ -258,13 +258,14 @@ class L1:
         """Return the mask of a message for what a transaction asks for."""
         return asked if self._packet is None else aligned_piece(asked)
 
-    def _store_global(self, owner: Owner, line: int, sectors: int) -> L1Outcome | L1Failure:
+    def _store_global(self, owner: Owner, line: int, sectors: int, *, atomic: bool) -> L1Outcome | L1Failure:
         if not self._has_queue_slot():
             return "fail_miss_queue"
         way = self.find(line)
         if way is not None and way.state == "valid":
             way.state = "invalid"
-        self.miss_queue.append(Message(line, write=True, sectors=self._carried(sectors), block=owner.block))
+        carried = self._carried(sectors)
+        self.miss_queue.append(Message(line, write=True, sectors=carried, block=owner.block, atomic=atomic))
         self.unacknowledged[owner.block] += 1
         self._counts["writes"] += 1
         return "write"

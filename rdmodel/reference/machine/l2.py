@@ -84,7 +84,10 @@ class Slice:
 
     def serve(self, sm: int, message: Message) -> L2Outcome | L2Failure:
         """Serve a message of `sm` and count its outcome, or count the failure and change nothing else."""
-        outcome = self._write(message.line) if message.write else self._read(message.reader(sm), message.line)
+        if message.write:
+            outcome = self._write(message.line, atomic=message.atomic)
+        else:
+            outcome = self._read(message.reader(sm), message.line)
         if outcome not in L2_OUTCOMES:
             self.counts[outcome] += 1
             return outcome
@@ -173,7 +176,7 @@ class Slice:
         self._ways = previous._ways
         self._ways.forget_ghosts()
 
-    def _write(self, line: int) -> L2Outcome | L2Failure:
+    def _write(self, line: int, *, atomic: bool) -> L2Outcome | L2Failure:
         index = self._set_of(line)
         way = self._ways.find(index, line)
         if way is not None:
@@ -189,10 +192,16 @@ class Slice:
             return "fail_line_alloc"
         evicts_dirty = way.state == "valid" and way.dirty
         cleaned = None if evicts_dirty else self._to_clean(index)
-        if (evicts_dirty or cleaned is not None) and not self._channel.has_room:
+        if atomic and self._config.mshrs is not None and len(self._mshrs) >= self._config.mshrs:
+            return "fail_mshr_entry"
+        if (atomic or evicts_dirty or cleaned is not None) and not self._channel.has_room:
             return "fail_dram_queue"
         self._evict(way)
-        self._ways.place(way, line, "valid", dirty=True)
+        self._ways.place(way, line, "reserved" if atomic else "valid", dirty=True)
+        if atomic:
+            self._mshrs[line] = L2Mshr(way, [])
+            self._channel.enter(line, write=False)
+            self.counts["atomic_sectors"] += 1
         self._clean(cleaned)
         return "write_miss"
 
@@ -225,4 +234,5 @@ class Slice:
         assert self.idle and not self.waiting
         assert all(way.state != "reserved" for way in self._ways)
         assert self.counts["reads"] == sum(self.counts[name] for name in READS)
-        assert self.counts["misses"] + self.counts["bypassed"] == self._channel.counts["reads"]
+        fetched = self.counts["misses"] + self.counts["bypassed"] + self.counts["atomic_sectors"]
+        assert fetched == self._channel.counts["reads"]

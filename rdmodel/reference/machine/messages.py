@@ -34,7 +34,7 @@ class Message(NamedTuple):
     A read that bypasses the L1 carries its transaction in `bypass`. `sectors` is the mask of the sectors (with
     coalesced packets, of the 32-byte pieces) that are read or written, `full` of those that are written in full.
     `block` is the block whose store it is; a read or a write-back has none. With `hint`, the victim bit of the SM was
-    set when the slice served the read.
+    set when the slice served the read. A write that is `atomic` needs the old value.
     """
 
     line: int
@@ -45,6 +45,7 @@ class Message(NamedTuple):
     away: int | None = None
     block: int | None = None
     hint: bool = False
+    atomic: bool = False
 
     def size(self, sector_size: int) -> int:
         """Return the bytes that travel: the header, and the sectors if it is a write."""

@@ -44,6 +44,7 @@ SLICE_COUNTERS = (
     "writes",
     "write_hits",
     "partition_sectors",
+    "atomic_sectors",
     "fail_line_alloc",
     "fail_mshr_entry",
     "fail_mshr_merge",

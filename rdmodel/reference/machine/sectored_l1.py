@@ -14,6 +14,7 @@ from rdmodel.reference.machine.l1 import L1, RETURNS, L1Failure, L1Outcome, Retu
 from rdmodel.reference.machine.messages import Message, Transaction
 from rdmodel.reference.machine.record import Counters
 from rdmodel.reference.machine.ways import Way
+from rdmodel.trace import Op
 
 
 @dataclass(slots=True, eq=False)
@@ -136,23 +137,31 @@ class SectoredL1(L1):
     def store(
         self, instruction: MachineInstruction, owner: Owner, line: int, sectors: int = 1, full: int = 1
     ) -> L1Outcome | L1Failure:
-        """Serve a transaction of a store or an atomic: write through, and in place where the line has a way."""
+        """Serve a transaction of a store or an atomic: write through, and in place where the line has a way.
+
+        The L1 loses the sectors of an atomic, which is served by the L2.
+        """
         if not self._has_queue_slot():
             return "fail_miss_queue"
         way = self.find(line)
         pending = self._pending(line)
         present = pending | (way.sectors | way.written if way is not None else 0)
-        if way is not None:
+        atomic = instruction.op == Op.ATOMIC
+        if atomic:
+            if way is not None:
+                way.sectors &= ~sectors
+                way.written &= ~sectors
+        elif way is not None:
             self.ways.touch(way)
         elif self._cache.stores == "through":
             way = self._place_stored(line, owner)
-        if way is not None:
+        if way is not None and not atomic:
             if way.ghost:
                 way.ghost, way.bringer = False, owner
                 self._histories[line] = LineHistory(None)
             way.written |= sectors
             way.sectors |= full & ~pending
-        self.miss_queue.append(Message(line, write=True, sectors=sectors, full=full, block=owner.block))
+        self.miss_queue.append(Message(line, True, sectors=sectors, full=full, block=owner.block, atomic=atomic))
         self.unacknowledged[owner.block] += 1
         self._counts["writes"] += 1
         self._counts["store_sectors"] += sectors.bit_count()

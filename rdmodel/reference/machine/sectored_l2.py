@@ -135,13 +135,16 @@ class SectoredSlice(Slice):
             return "fail_mshr_entry"
         return "fail_dram_queue" if missing and not self._channel.has_room else None
 
-    def _fetch(self, way: Way, missing: int) -> None:
-        """Read the missing sectors from DRAM, each with those that are fetched together with it."""
+    def _fetch(self, way: Way, missing: int) -> int:
+        """Read the missing sectors from DRAM, each with those that are fetched together; return their number."""
+        count = 0
         for fetched in self._fetched:
             if missing & fetched:
                 way.pending |= fetched & ~way.sectors
                 way.state = "reserved"
                 self._channel.enter(way.line, write=False, sectors=fetched)
+                count += fetched.bit_count()
+        return count
 
     def _write_sectors(self, message: Message, way: Way | None) -> L2Outcome | L2Failure:
         outcome: L2Outcome = "write_miss" if way is None else "write_hit"
@@ -151,11 +154,21 @@ class SectoredSlice(Slice):
         # A victim that is written back makes room for another dirty line, too.
         cleaned = None if taken.written else self._to_clean(self._set_of(message.line))
         evicts_dirty = way is None and taken.written
+        missing = message.sectors & ~(0 if way is None else way.sectors | way.pending) if message.atomic else 0
         if (evicts_dirty or cleaned is not None) and not self._channel.has_room:
+            return "fail_dram_queue"
+        mshr = self._mshrs.get(message.line)
+        if missing and mshr is None and self._config.mshrs is not None and len(self._mshrs) >= self._config.mshrs:
+            return "fail_mshr_entry"
+        if missing and not self._channel.has_room:
             return "fail_dram_queue"
         if way is None:
             way = self._place(message.line)
         way.ghost = False
+        if missing:
+            if mshr is None:
+                self._mshrs[message.line] = L2Mshr(way, [])
+            self.counts["atomic_sectors"] += self._fetch(way, missing)
         way.written |= message.sectors
         way.sectors |= message.full & ~way.pending
         self._ways.touch(way)

@@ -197,7 +197,11 @@ class _Hardware:
 
     def send_writes(self, store: Instruction) -> None:
         """Send one write per transaction of a store to the L2."""
-        self.l1.requests.extend(L2Request(self.now, line, True, *masks) for line, *masks in store.transactions)
+        atomic = store.op == Op.ATOMIC
+        self.l1.requests.extend(
+            L2Request(self.now, each.line, write=True, sectors=each.sectors, full=each.full, atomic=atomic)
+            for each in store.transactions
+        )
 
     # Phase (4): one warp takes the port.
 
@@ -265,7 +269,8 @@ class _Hardware:
         for transaction in left if self.options.step == "instruction" else left[: self.tags_per_step]:
             self.l1.ledger.turn_to(warp.program[warp.position].pc, transaction.line)
             if not self.is_load(warp.program[warp.position]):
-                self.l1.store(self.now, transaction)
+                atomic = warp.program[warp.position].op == Op.ATOMIC
+                self.l1.store(self.now, transaction, atomic=atomic)
                 warp.issued += 1
                 continue
             if warp.program[warp.position].bypass:

@@ -146,8 +146,11 @@ class L1:
         self.requests.append(L2Request(now, transaction.line, write=False, sectors=transaction.sectors))
         return Moment(now + self._miss_latency(first=False), self.take_order())
 
-    def store(self, now: int, transaction: LineRequest) -> None:
-        """Issue a transaction of a store that writes in place, where its line is, and through to the L2."""
+    def store(self, now: int, transaction: LineRequest, *, atomic: bool) -> None:
+        """Issue a transaction of a store that writes in place, where its line is, and through to the L2.
+
+        An atomic is served by the L2: the L1 loses its sectors, except those in flight.
+        """
         line, asked = transaction.line, transaction.sectors
         ways = self._ways_of(line)
         self.take_order()
@@ -155,6 +158,12 @@ class L1:
         self.counts.store_sectors += asked.bit_count()
         written = ways[line].written if line in ways else 0
         self.counts.store_hits += (asked & (self._valid(line) | self._in_flight(line) | written)).bit_count()
+        self.requests.append(L2Request(now, line, write=True, sectors=asked, full=transaction.full, atomic=atomic))
+        if atomic:
+            if line in ways:
+                ways[line].valid &= ~asked
+                ways[line].written &= ~asked
+            return
         if line in ways:
             self._use_again(line)
         elif self._options.stores == "through" and not self._is_there(line) and self._has_way(line):
@@ -162,7 +171,6 @@ class L1:
         if line in ways:
             ways[line].written |= asked
             ways[line].valid |= transaction.full & ~self._in_flight(line)
-        self.requests.append(L2Request(now, line, write=True, sectors=asked, full=transaction.full))
 
     # Sectors and ways.
 

@@ -20,6 +20,8 @@ class SharedL2Counts:
     write_hits: int = 0
     write_backs: int = 0
     dirty: int = 0
+    dram_read_sectors: int = 0
+    atomic_sectors: int = 0
 
 
 def shared_l2(
@@ -33,9 +35,11 @@ def shared_l2(
     counts = SharedL2Counts()
     lines_of_set: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # least recently used first
     dirty: set[int] = set()
-    for _, (_, line, write, *_) in _in_order(logs):
+    for _, (_, line, write, _, _, atomic) in _in_order(logs):
         lines = lines_of_set[line % slices, line // slices % sets]
         hit = line in lines
+        counts.dram_read_sectors += not hit and (atomic or not write)
+        counts.atomic_sectors += not hit and atomic
         if write:
             counts.writes += 1
             counts.write_hits += hit
@@ -69,7 +73,6 @@ def _in_order(logs: Sequence[Sequence[L2Request]]) -> list[tuple[int, L2Request]
 class SectoredL2Counts(SharedL2Counts):
     """Counters of the reference model's L2 by sector; `dirty` sectors are left at the end."""
 
-    dram_read_sectors: int = 0
     partition_sectors: int = 0
 
 
@@ -125,13 +128,21 @@ class SectoredL2:
             line.valid |= fetched
 
     def _write(self, request: L2Request, side: int) -> None:
-        """Write sectors at the home of their line, without a fetch; other sides lose their copies of these sectors."""
+        """Write sectors at the home of their line; other sides lose their copies of these sectors.
+
+        An atomic fetches those that cannot be read; other writes fetch nothing.
+        """
         home, number = self._place(request.line)
         self.counts.writes += request.sectors.bit_count()
         if side != home:
             self.counts.partition_sectors += request.sectors.bit_count()
         line = self._use(home, number, request.line)
         self.counts.write_hits += (request.sectors & (line.valid | line.dirty | line.cleaned)).bit_count()
+        if request.atomic:
+            fetched = self._granules(request.sectors & ~line.valid)
+            self.counts.dram_read_sectors += fetched.bit_count()
+            self.counts.atomic_sectors += fetched.bit_count()
+            line.valid |= fetched
         line.dirty |= request.sectors
         line.valid |= request.full
         self._limit_dirty_lines(self._sets[home, number])

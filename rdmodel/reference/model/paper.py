@@ -139,7 +139,9 @@ class _Paper:
         """Send the stores before the warp's next load to the L2; nothing else happens to them in this definition."""
         program = warp.program
         while warp.position < len(program) and self.is_skipped(program[warp.position]):
-            self.requests.extend(L2Request(self.now, line, write=True) for line in program[warp.position].lines)
+            store = program[warp.position]
+            atomic = store.op == Op.ATOMIC
+            self.requests.extend(L2Request(self.now, line, write=True, atomic=atomic) for line in store.lines)
             warp.position += 1
 
     def is_skipped(self, instruction: Instruction) -> bool:

@@ -46,7 +46,7 @@ class Effect(NamedTuple):
 class L2Request(NamedTuple):
     """A request that left an SM of the reference model at `time`: a read of `sectors` that missed, or a `write`.
 
-    A write changes every byte of the sectors in the mask `full`.
+    A write changes every byte of the sectors in the mask `full`. That of an `atomic` needs the old value.
     """
 
     time: int
@@ -54,6 +54,7 @@ class L2Request(NamedTuple):
     write: bool
     sectors: int = 1
     full: int = 0
+    atomic: bool = False
 
 
 Log = list[Try | Effect]

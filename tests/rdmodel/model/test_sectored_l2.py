@@ -53,13 +53,17 @@ def test_what_leaves_the_sms_and_how_a_sectored_l2_serves_it_equal_the_reference
     assert found.reads == found.hits + found.misses
 
 
-def serve(*requests: tuple[int, int, int, int], sms: int = 1, **l2: object) -> SectoredL2Counts:
-    """Serve requests (SM, line, read sectors, written sectors), one after the other, by a small L2 of four sectors."""
+def serve(*requests: tuple[int, int, int, int], sms: int = 1, atomic: bool = False, **l2: object) -> SectoredL2Counts:
+    """Serve requests (SM, line, read sectors, written sectors), one after the other, by a small L2 of four sectors.
+
+    Writes are those of atomics if `atomic`.
+    """
     config = {"slices": 2, "ways": 2, "size": 4 * LINE, "sector": 32, **l2}
     gpu = make_gpu(sector=32).replace(l2=L2Config(**config))
     logs: list[list[reference.L2Request]] = [[] for _ in range(sms)]
     for time, (sm, line, read, written) in enumerate(requests):
-        logs[sm].append(reference.L2Request(time, line, bool(written), written or read, written))
+        request = reference.L2Request(time, line, bool(written), written or read, written, atomic and written > 0)
+        logs[sm].append(request)
     return SectoredL2(gpu).serve(logs)
 
 
@@ -71,6 +75,13 @@ def test_a_read_miss_fetches_an_aligned_granule_and_its_other_sectors_hit():
 def test_a_write_never_reads_dram_and_a_sector_that_was_written_in_full_can_be_read():
     counts = serve((0, 0, 0, 0b0011), (0, 0, 0b0001, 0))
     assert (counts.writes, counts.hits, counts.dram_read_sectors, counts.dirty) == (2, 1, 0, 2)
+
+
+def test_an_atomic_fetches_what_it_changes_unless_that_can_be_read():
+    counts = serve((0, 0, 0, 0b0011), (0, 0, 0, 0b0001), (0, 0, 0b0011, 0), atomic=True)
+    assert (counts.writes, counts.reads, counts.hits, counts.dram_read_sectors, counts.dirty) == (3, 2, 2, 2, 2)
+    counts = serve((0, 0, 0b0001, 0), (0, 0, 0, 0b0011), atomic=True, fetch=64)
+    assert (counts.hits, counts.dram_read_sectors, counts.write_hits) == (0, 2, 2)
 
 
 def test_a_line_that_both_sides_read_is_fetched_once_and_held_twice():

@@ -25,7 +25,7 @@ from tests.support.examples import examples
 from tests.support.random_predictions import HARDWARE, PAPER, Requests, expected, machines, programs
 
 OPTIONS = st.one_of(st.fixed_dictionaries(PAPER), HARDWARE)
-COUNTS = ("reads", "hits", "writes", "write_hits", "write_backs", "dirty")
+COUNTS = ("reads", "hits", "writes", "write_hits", "write_backs", "dirty", "dram_read_sectors", "atomic_sectors")
 
 
 def whole_number(most: int) -> st.SearchStrategy[int]:
@@ -68,19 +68,23 @@ def counted(l2: object) -> dict[str, float]:
 @examples(100)
 @given(
     logs=st.lists(
-        st.lists(st.tuples(st.integers(0, 9), st.integers(-9, 30), st.booleans()), max_size=40), min_size=1, max_size=3
+        st.lists(st.tuples(st.integers(0, 9), st.integers(-9, 30), st.sampled_from([0, 1, 3])), max_size=40),
+        min_size=1,
+        max_size=3,
     ),
     l2=l2s(),
 )
 def test_the_compiled_cache_equals_lists_of_lines(logs, l2):
-    logs = [sorted((reference.L2Request(*one) for one in log), key=lambda one: one.time) for log in logs]
+    made = [[reference.L2Request(t, line, kind > 0, atomic=kind == 3) for t, line, kind in log] for log in logs]
+    logs = [sorted(log, key=lambda one: one.time) for log in made]
     merged = sorted((request.time, sm, place) for sm, log in enumerate(logs) for place, request in enumerate(log))
     served = [logs[sm][place] for _, sm, place in merged]
     sets = l2.sets(LINE)
     cache = SharedCache(sets=l2.slices * sets, ways=l2.ways, dirty_ways=l2.dirty_ways or -1)
     cut = len(served) // 2
     for part in (served[:cut], served[cut:]):
-        cache.request(np.array([r.line for r in part], np.int64), np.array([r.write for r in part], np.uint8))
+        kinds = np.array([3 if r.atomic else r.write for r in part], np.uint8)
+        cache.request(np.array([r.line for r in part], np.int64), kinds)
     found = {name: cache.counts(0)[name] for name in COUNTS if name != "dirty"} | {"dirty": cache.dirty()}
     assert found == counted(reference.shared_l2(logs, l2.slices, sets, l2.ways, l2.dirty_ways))
 
@@ -120,9 +124,11 @@ def test_reads_are_the_misses_of_the_modelled_sms_and_writes_what_their_stores_t
     assert found.l2.reads == found.misses.total
     assert found.l2.hits + found.l2.misses == found.l2.reads
     if options["threads"] is None and options["model_sms"] == "all" and options["blocks"] is None:
-        stored = 0 if options["stores"] == "allocate" else lines_of(program[0], {Op.STORE, Op.ATOMIC})
-        assert found.l2.writes == stored
-    assert found.l2.dram_bytes == (found.l2.misses + found.l2.write_backs) * LINE
+        allocates = options["stores"] == "allocate"
+        assert found.l2.writes == (0 if allocates else lines_of(program[0], {Op.STORE, Op.ATOMIC}))
+        assert found.l2.atomic_sectors <= (0 if allocates else lines_of(program[0], {Op.ATOMIC}))
+    assert found.l2.dram_read_sectors == found.l2.misses + found.l2.atomic_sectors
+    assert found.l2.dram_bytes == (found.l2.dram_read_sectors + found.l2.write_backs) * LINE
     assert found.l2.write_backs + found.l2.dirty <= found.l2.writes
 
 

@@ -22,12 +22,12 @@ def send(cache: SharedCache | SectoredCache, requests: list[tuple[int, int, int]
 
 def read(cache: SharedCache | SectoredCache, line: int, sectors: int = 1) -> dict[str, int]:
     """Read sectors in period 1; return the counters of that period so far."""
-    lines, writes = np.array([line]), np.full(1, 2, np.uint8)
+    lines, kinds = np.array([line]), np.full(1, 4, np.uint8)
     if isinstance(cache, SharedCache):
-        cache.request(lines, writes)
+        cache.request(lines, kinds)
     else:
         masks = np.array([sectors], np.uint32)
-        cache.request(lines, masks, masks, writes, np.zeros(1, np.int64))
+        cache.request(lines, masks, masks, kinds, np.zeros(1, np.int64))
     return cache.counts(1)
 
 

@@ -58,7 +58,13 @@ def test_the_counters_are_the_fields_in_order():
     assert MissCounts.CAUSES == ("compulsory", "capacity", "associativity")
     assert StoreCounts.COUNTS == ("requests", "transactions", "sectors", "hits")
     served = ("reads", "hits", "misses", "writes", "write_hits", "write_backs", "dirty")
-    assert (*served, "dram_read_sectors", "partition_sectors", "constant_sectors") == L2Prediction.COUNTERS
+    assert (
+        *served,
+        "dram_read_sectors",
+        "partition_sectors",
+        "constant_sectors",
+        "atomic_sectors",
+    ) == L2Prediction.COUNTERS
     assert set(SmCounts.COUNTERS) <= {field.name for field in dataclasses.fields(Prediction)}
     assert list_counters(MoreSmCounts) == (*plain, "row_hits")
 

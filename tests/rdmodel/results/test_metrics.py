@@ -129,6 +129,27 @@ def test_a_simulation_of_a_stream_has_the_metrics_of_its_prediction_except_reque
             assert value == pytest.approx(predicted[name]), name
 
 
+@pytest.mark.parametrize("gpu", ["gv100", "a100", "gtx470-16k"])
+def test_atomics_fetch_what_they_change_once_and_are_no_lookups_of_loads(gpu):
+    def count(k, A):
+        k.atomic(A, k.x % 2048)
+
+    trace = tracegen.trace(count, grid=16, block=256, arrays={"A": 2048})
+    found = predict(trace, gpu, model_sms="all", threads=None, l2=True).l2
+    simulated = simulate(trace, gpu)
+    assert found is not None and simulated.l2 is not None and simulated.dram is not None
+    assert found.atomic_sectors == found.dram_read_sectors == 2048 * 4 // found.sector
+    assert simulated.l2.atomic_sectors == found.atomic_sectors
+    assert (found.reads, simulated.l2.reads, found.writes) == (0, 0, simulated.l2.writes)
+    if found.sector == 32:
+        metrics = simulated.metrics()
+        assert metrics == pytest.approx(
+            {**found.metrics(), **{name: metrics[name] for name in metrics if "l1tex" in name}}
+        )
+        assert metrics[f"{DRAM_METRIC}read.sum"] == 256
+        assert metrics[f"{L2_METRIC}read_lookup_miss.sum"] == 0
+
+
 def test_metrics_of_a_simulation_are_its_counters():
     found = simulate(tracegen.kernel("gemm", NI=64, NJ=64, NK=64), "gv100")
     metrics = found.metrics()
