@@ -94,28 +94,22 @@ class Place(NamedTuple):
         The address lacks the offset of a thread in a local array. All lanes of the `shape` count, active or not.
         """
         address: Any = self.array.base
-        fits, arrays = True, []
+        arrays = []
         for base, bytes, extent in zip(self.bases, self._distances(), self._extents(), strict=True):
             if isinstance(base, np.ndarray):
-                arrays.append((base, bytes, extent))
-                fits = fits and base.shape == shape
+                arrays.append((base if base.shape == shape else np.broadcast_to(base, shape), bytes, extent))
             elif 0 <= base < extent:
                 address += base * bytes
             else:
                 return address, False
-        inside = True
-        if not fits:
-            for base, bytes, extent in arrays:
-                address = address + base * bytes
-                inside = inside and bool((base.view(np.uint64) < extent).all())
-        elif arrays:
-            whole = np.empty(shape, np.int64)
-            whole.fill(address)
-            lanes = whole.reshape(-1)
-            for base, bytes, extent in arrays:
-                inside &= add_dimension(np.ascontiguousarray(base).reshape(-1), bytes, extent, lanes)
-            return whole, inside
-        return address, inside
+        if not arrays:
+            return address, True
+        whole, inside = np.empty(shape, np.int64), True
+        whole.fill(address)
+        lanes = whole.reshape(-1)
+        for base, bytes, extent in arrays:
+            inside &= add_dimension(np.ascontiguousarray(base).reshape(-1), bytes, extent, lanes)
+        return whole, inside
 
     @property
     def advance(self) -> int:

@@ -61,8 +61,7 @@ def run_predict(arguments: argparse.Namespace) -> None:
         def text(result: Prediction) -> str:
             main = format_prediction(result, occupancies[id(result)])
             if arguments.metrics is not None:
-                blocks = sum(sm.blocks for sm in result.per_sm)
-                main += f"\n\n{format_metrics(metrics(result), blocks, result.config)}"
+                main += f"\n\n{format_metrics(result, metrics(result))}"
             return "\n\n".join([main, *(format_origins(result.by(origin), texts) for origin in origins)])
 
         print_results(form, results, text, None if arguments.metrics is None else metrics, objects)

@@ -43,8 +43,7 @@ def run_simulate(arguments: argparse.Namespace) -> None:
         def text(result: Simulation) -> str:
             main = format_simulation(result, occupancies[id(result)], index)
             if arguments.metrics is not None:
-                blocks = sum(sm.blocks for sm in result.per_sm)
-                main += f"\n\n{format_metrics(result.metrics(), blocks, result.config)}"
+                main += f"\n\n{format_metrics(result, result.metrics())}"
             return main
 
         def objects(result: Simulation) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from rdmodel.common.text import count, percent
 from rdmodel.errors import escape_unprintable
 from rdmodel.gpu.occupancy import Occupancy
 from rdmodel.results.describe import describe_memory
+from rdmodel.results.prediction import Prediction
+from rdmodel.results.simulation import Simulation
 
 BAR_CHARACTERS = 24
 """Length of the longest bar in a table."""
@@ -59,8 +61,9 @@ def format_kernel(kernel: str, config: Mapping[str, Any]) -> str:
     return escape_unprintable(" ".join([kernel, *(f"{k}={v}" for k, v in trace["params"].items()), *launch]))
 
 
-def format_metrics(metrics: Mapping[str, float], modelled: int, config: Mapping[str, Any]) -> str:
-    """Return counters by the names of Nsight Compute, of as many blocks as were `modelled`."""
+def format_metrics(result: Prediction | Simulation, metrics: Mapping[str, float]) -> str:
+    """Return the counters of a result by the names of Nsight Compute."""
+    config, modelled = result.config, sum(sm.blocks for sm in result.per_sm)
     rows = [(f"  {name}", format_metric(name, value)) for name, value in metrics.items()]
     x, y, z = config["trace"]["grid"]
     legend = "in the words of Nsight Compute; sectors in flight are hits"

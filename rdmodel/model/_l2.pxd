@@ -49,6 +49,7 @@ cdef class SectoredCache(CountedCache):
     cdef int64_t units, partitions, sets, ways, fetch, bits
     cdef bint hashed
 
+    cdef void _request(self, int64_t line, uint32_t asked, uint32_t full, uint8_t kind, int64_t side) noexcept nogil
     cdef int64_t _unit_of(self, int64_t line) noexcept nogil
     cdef int64_t _find(self, int64_t set, int64_t line) noexcept nogil
     cdef SectorWay* _use(self, int64_t set, int64_t line) noexcept nogil

@@ -55,8 +55,7 @@ cdef class SharedCache(CountedCache):
         assert lines.shape[0] == kinds.shape[0]
         with nogil:
             for i in range(lines.shape[0]):
-                self._begin(kinds[i])
-                self._request(lines[i], kinds[i] & UPDATES)
+                self._request(lines[i], kinds[i])
 
     def dirty(self):
         """Return the number of dirty lines in the cache."""
@@ -67,11 +66,13 @@ cdef class SharedCache(CountedCache):
         return count
 
     cdef void _request(self, int64_t line, uint8_t kind) noexcept nogil:
+        """Serve a request of a kind and its period."""
         cdef int64_t set = modulo(line, self.sets)
         cdef Way* way = self.way + set * self.ways
         cdef int64_t i = 0, size = self.lines_in[set]
-        cdef bint write = kind & WRITES != 0, fetches = kind != WRITES
+        cdef bint write = kind & WRITES != 0, fetches = kind & UPDATES != WRITES
         cdef bint hit, dirty = write, cold = size < self.ways
+        self._begin(kind)
         while i < size and way[i].line != line:
             i += 1
         hit = i < size
@@ -166,11 +167,7 @@ cdef class SectoredCache(CountedCache):
         assert lines.shape[0] == sectors.shape[0] == full.shape[0] == kinds.shape[0] == sides.shape[0]
         with nogil:
             for i in range(lines.shape[0]):
-                self._begin(kinds[i])
-                if kinds[i] & WRITES:
-                    self._write(lines[i], sectors[i], full[i], kinds[i] & UPDATES == UPDATES, sides[i])
-                else:
-                    self._read(lines[i], sectors[i], sides[i])
+                self._request(lines[i], sectors[i], full[i], kinds[i], sides[i])
 
     def dirty(self):
         """Return the number of dirty sectors in the cache."""
@@ -179,6 +176,14 @@ cdef class SectoredCache(CountedCache):
             for i in range(self.lines_in[set]):
                 count += popcount(self.way[set * self.ways + i].dirty)
         return count
+
+    cdef void _request(self, int64_t line, uint32_t asked, uint32_t full, uint8_t kind, int64_t side) noexcept nogil:
+        """Serve a request of a kind and its period."""
+        self._begin(kind)
+        if kind & WRITES:
+            self._write(line, asked, full, kind & UPDATES == UPDATES, side)
+        else:
+            self._read(line, asked, side)
 
     cdef int64_t _unit_of(self, int64_t line) noexcept nogil:
         """Return the number of a line's home and set: xor of all groups of `bits` bits, and the rest modulo odd."""
@@ -438,14 +443,9 @@ cdef class Warmer:
             else:
                 self.sectored._add_old(line, asked, full, kind, side)
         elif self.plain is not None:
-            self.plain._begin(kind)
             self.plain._request(line, kind)
-        elif write:
-            self.sectored._begin(kind)
-            self.sectored._write(line, asked, full, kind == UPDATES, side)
         else:
-            self.sectored._begin(0)
-            self.sectored._read(line, asked & ~r.read, side)
+            self.sectored._request(line, asked if write else asked & ~r.read, full, kind, side)
         if write:
             r.written |= asked
             r.read |= full

@@ -6,7 +6,6 @@ from libc.string cimport memmove
 
 from rdmodel.model._core cimport Core, Request
 from rdmodel.model._l2 cimport CountedCache, SectoredCache, SharedCache
-from rdmodel.model._warp cimport UPDATES, WRITES
 from rdmodel.structures._memory cimport grow
 
 
@@ -112,14 +111,9 @@ cdef class PendingRequests:
             q.first += 1
             self.count -= 1
             if plain is not None:
-                plain._begin(<uint8_t> p.kind)
-                plain._request(p.line, p.kind & UPDATES)
-            elif p.kind & WRITES:
-                sectored._begin(<uint8_t> p.kind)
-                sectored._write(p.line, p.sectors, p.full, p.kind & UPDATES == UPDATES, sm % partitions)
+                plain._request(p.line, <uint8_t> p.kind)
             else:
-                sectored._begin(<uint8_t> p.kind)
-                sectored._read(p.line, p.sectors, sm % partitions)
+                sectored._request(p.line, p.sectors, p.full, <uint8_t> p.kind, sm % partitions)
             if q.first < q.end and q.item[q.first].time < until:
                 heap[0] = q.item[q.first].time << self.sm_bits | sm
             else:

@@ -243,13 +243,12 @@ class BlockRecorder:
                 for i, (gap, exit) in zip(body, own, strict=True)
             )
         )
-        warps, lanes = len(body[0].mask.bits), body[0].mask.lanes.shape
+        warps = len(body[0].mask.bits)
         base = np.empty((warps, len(body), WARP), dtype=np.int64)
         for at, instruction in enumerate(body):
             address = instruction.address
             if isinstance(address, np.ndarray):
-                whole = address if address.shape == lanes else np.broadcast_to(address, lanes)
-                address = whole.reshape(warps, WARP)
+                address = address.reshape(warps, WARP)
             base[:, at] = address
         return Segment(
             trips=trips,

@@ -130,7 +130,7 @@ class Value(NDArrayOperatorsMixin):
         for value in values:
             if value.unknown:
                 return value
-            if value.sources and value.sources is not sources:
+            if value.sources:
                 sources = join_sources((sources, value.sources))
             if value.loop is not None and value.loop.at is None:
                 loop = value.loop

@@ -68,6 +68,11 @@ class Slice:
         """Whether one more message may be sent; messages on their way count as well."""
         return len(self.input) < self._config.queue
 
+    @property
+    def _has_mshr(self) -> bool:
+        """Whether one more line may be fetched."""
+        return self._config.mshrs is None or len(self._mshrs) < self._config.mshrs
+
     def find(self, line: int) -> Way | None:
         """Return the way that holds `line` or is reserved for it."""
         return self._ways.find(self._set_of(line), line)
@@ -132,7 +137,7 @@ class Slice:
         way = self._ways.victim(self._set_of(line))
         if way is None:
             return "fail_line_alloc"
-        if self._config.mshrs is not None and len(self._mshrs) >= self._config.mshrs:
+        if not self._has_mshr:
             return "fail_mshr_entry"
         if not self._channel.has_room:
             return "fail_dram_queue"
@@ -192,7 +197,7 @@ class Slice:
             return "fail_line_alloc"
         evicts_dirty = way.state == "valid" and way.dirty
         cleaned = None if evicts_dirty else self._to_clean(index)
-        if atomic and self._config.mshrs is not None and len(self._mshrs) >= self._config.mshrs:
+        if atomic and not self._has_mshr:
             return "fail_mshr_entry"
         if (atomic or evicts_dirty or cleaned is not None) and not self._channel.has_room:
             return "fail_dram_queue"

@@ -131,7 +131,7 @@ class SectoredSlice(Slice):
             return "fail_mshr_merge"
         if absent and self._ways.victim(self._set_of(line)) is None:
             return "fail_line_alloc"
-        if mshr is None and config.mshrs is not None and len(self._mshrs) >= config.mshrs:
+        if mshr is None and not self._has_mshr:
             return "fail_mshr_entry"
         return "fail_dram_queue" if missing and not self._channel.has_room else None
 
@@ -158,7 +158,7 @@ class SectoredSlice(Slice):
         if (evicts_dirty or cleaned is not None) and not self._channel.has_room:
             return "fail_dram_queue"
         mshr = self._mshrs.get(message.line)
-        if missing and mshr is None and self._config.mshrs is not None and len(self._mshrs) >= self._config.mshrs:
+        if missing and mshr is None and not self._has_mshr:
             return "fail_mshr_entry"
         if missing and not self._channel.has_room:
             return "fail_dram_queue"
