@@ -170,9 +170,14 @@ class AccessPatterns(Admission):
         return super().fill(line, sectors)
 
     def _is_shut_out(self, line: int) -> bool:
-        """Return whether a load of `line` finds no way because of protected lines."""
+        """Return whether a load of `line` finds no way because of protected lines.
+
+        Where a way is empty and lacks data, the load waits for lines in flight.
+        """
         ways = self._l1.ways.of_set(self._l1.set_of(line))
-        return self._l1.victim_of_load(line) is None and any(self._is_protected(way) for way in ways)
+        if any(way.state == "invalid" for way in ways) or self._l1.victim_of_load(line) is not None:
+            return False
+        return any(self._is_protected(way) for way in ways)
 
     def _is_protected(self, way: Way) -> bool:
         """Return whether the line of a way, valid or reserved, is protected."""

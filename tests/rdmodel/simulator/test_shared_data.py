@@ -6,15 +6,23 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 import tracegen
 from rdmodel import presets, simulate
 from rdmodel.gpu.cache import OWN_DATA
-from tests.support.engine_checks import PLENTY, SEEDS, check
+from rdmodel.policies import APCM, PD, PDP, GCache
+from tests.support.engine_checks import MOSTLY_LOADS, PLENTY, SEEDS, check
 from tests.support.examples import examples
 from tests.support.machine_programs import load, logged, machine, one_warp
-from tests.support.random_machines import random_blocks, random_gpu, random_policies, random_sectored_gpu, shared_data
+from tests.support.random_machines import (
+    Mix,
+    random_blocks,
+    random_gpu,
+    random_policies,
+    random_sectored_gpu,
+    shared_data,
+)
 
 
 def pooled(gpu, random):
@@ -39,6 +47,24 @@ def test_both_machines_choose_the_same_lines_under_policies(draw, seed):
     random = np.random.default_rng(seed)
     gpu = pooled(draw(random, l1=PLENTY), random)
     check(random, gpu, random_blocks(random, 4, 3), 2, 2, None, random_policies(random))
+
+
+PROTECTING = [APCM(tags=2, loads=3, most=2), PD(distance=4), PDP(period=50), GCache(period=60)]
+
+
+@pytest.mark.parametrize("policy", PROTECTING, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("draw", [random_gpu, random_sectored_gpu])
+@examples(50)
+@given(SEEDS)
+@example(19)
+def test_loads_wait_alike_for_data_where_lines_are_protected(draw, policy, seed):
+    # Few lines have data, so that a set often has an empty way and no data for it.
+    random = np.random.default_rng(seed)
+    gpu = pooled(draw(random, l1={"ways": 3, "sets": 4, "mshrs": int(random.integers(1, 5))}), random)
+    lines = gpu.l1.pools * int(random.integers(1, 3))
+    gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, size=lines * gpu.l1.line))
+    mix = Mix(sectors=gpu.l1.sectors, most=30, widest=3, pool=tuple(range(14)), ops=MOSTLY_LOADS, needs=(0, 1))
+    check(random, gpu, random_blocks(random, 3, 3, mix), 2, 1, None, (policy,))
 
 
 # ---- scenarios
