@@ -22,8 +22,8 @@ from tracegen.simt.shared_programs import SharedPrograms
 from tracegen.simt.varied_blocks import Variations
 from tracegen.simt.work import WorkCounter
 
-MAX_BATCH_THREADS = 1 << 14
-"""Maximum number of threads of a batch: larger batches are not faster."""
+MAX_BATCH_THREADS = 1 << 15
+"""Maximum number of threads of a batch: larger batches are hardly faster."""
 
 FIRST_BATCH = 32
 """Blocks of the first batch of announced ones: short kernels take hardly longer for them than for one block."""
