@@ -5,8 +5,9 @@ from libc.stdint cimport int64_t, uint64_t
 
 from rdmodel.simulator._issue cimport Scheduler, lowest_bit, pick_next, scheduler_pick
 from rdmodel.simulator._machine cimport BlockSlot, Sm
-from rdmodel.simulator._network cimport C_GO, C_MEMORY, NEVER
+from rdmodel.simulator._network cimport C_GO, C_MEMORY
 from rdmodel.simulator._scheduling cimport CHOOSE_ANY, CHOOSE_FIRST, CHOOSE_SAME, Scheduling
+from rdmodel.simulator._wakes cimport NEVER
 
 
 cdef class BlockIssue(Scheduling):
@@ -48,7 +49,7 @@ cdef class BlockIssue(Scheduling):
             warp = k + place * self.schedulers
             s.last = place
             s.last_age = sm.warp[warp].age
-            sm.slot[warp // self.block_warps].issued += 1
+            sm.slot[sm.warp[warp].slot].issued += 1
             if self._issue_from(i, t, warp) < 0:
                 return C_MEMORY
         if self.counts_cycles:
@@ -81,4 +82,4 @@ cdef class BlockIssue(Scheduling):
 
     cdef int64_t _group_of(self, const Sm* sm, int64_t k, int64_t place) noexcept nogil:
         """Return the group of the block of a warp of scheduler `k`."""
-        return sm.slot[(k + place * self.schedulers) // self.block_warps].group
+        return sm.slot[sm.warp[k + place * self.schedulers].slot].group

@@ -189,7 +189,11 @@ cdef inline int cache_make_room(Cache* c) noexcept nogil:
 
 cdef inline int64_t deal_number(int64_t line, int64_t dealt) noexcept nogil:
     # Return the number of a line in the cache that it is dealt to, one of `dealt`: line / dealt, rounded down.
-    return line if dealt == 1 else (line - modulo(line, dealt)) // dealt
+    cdef int64_t number
+    if dealt == 1:
+        return line
+    number = line // dealt
+    return number - 1 if number * dealt > line else number
 
 
 cdef inline int64_t unit_of(const Spread* s, int64_t line) noexcept nogil:

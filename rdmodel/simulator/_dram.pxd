@@ -9,7 +9,6 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from rdmodel.simulator._cache cimport Spread, deal_number, number_of
-from rdmodel.structures._index cimport modulo
 from rdmodel.structures._lru cimport NONE, Link, Recency, recency_init, recency_push, recency_remove
 from rdmodel.structures._memory cimport grow
 
@@ -133,13 +132,13 @@ cdef inline int channel_enter(
     Channel* c, int64_t line, int64_t id, const Spread* spread, bint write, int64_t sectors
 ) noexcept nogil:
     # Append a request; -1: out of memory.
-    cdef int64_t place, row = deal_number(number_of(spread, line), c.lines_per_row), bank = modulo(row, c.banks)
+    cdef int64_t place, rows = deal_number(number_of(spread, line), c.lines_per_row), row = deal_number(rows, c.banks)
+    cdef int64_t bank = rows - row * c.banks
     cdef Bank* b = &c.bank[bank]
     if c.unused == NONE and channel_grow(c) < 0:
         return -1
     place = c.unused
     c.unused = c.request[place].link.newer
-    row = deal_number(row, c.banks)
     c.request[place] = Request(line, id, bank, row, write, sectors, c.entered, Link(NONE, NONE))
     recency_push(&b.requests, &c.request[0].link, place, sizeof(Request))
     c.busy[bank >> 6] |= <uint64_t> 1 << (bank & 63)
@@ -182,10 +181,11 @@ cdef inline void open_row(Channel* c, int64_t bank, int64_t now) noexcept nogil:
     c.activations += 1
 
 
-cdef inline Request move_line(Channel* c, int64_t bank, int64_t now) noexcept nogil:
-    # Take out the oldest request for the open row of a bank, and move its line; the data are over at `bus_free`.
+cdef inline const Request* move_line(Channel* c, int64_t bank, int64_t now) noexcept nogil:
+    # Take out the oldest request for the open row of a bank, and move its line; the data are over at `bus_free`. The
+    # request stays in its place until another one enters.
     cdef Bank* b = &c.bank[bank]
-    cdef Request r = c.request[b.hit]
+    cdef const Request* r = &c.request[b.hit]
     cdef int64_t burst = c.timing.write_burst if r.write else c.timing.burst
     c.bus_free = now + c.timing.tcl + burst
     b.column = now + burst
@@ -200,11 +200,12 @@ cdef inline Request move_line(Channel* c, int64_t bank, int64_t now) noexcept no
     return r
 
 
-cdef inline bint channel_command(Channel* c, int64_t now, Request* served) noexcept nogil:
-    # Send the command of cycle `now`, if one is possible; True: it moved the line of `served`. `next` becomes a later
+cdef inline const Request* channel_command(Channel* c, int64_t now) noexcept nogil:
+    # Send the command of cycle `now`, if one is possible; if it moves a line, return the request. `next` becomes a later
     # cycle, before which no other is possible. The oldest request for an open row is first, and then the oldest of the
     # banks that may open one. O(banks with requests).
-    cdef int64_t word, at, time, soonest = FOREVER, first = FOREVER, bank = NONE, opening = 0
+    cdef const Request* served
+    cdef int64_t word, at, time, order, soonest = FOREVER, first = FOREVER, bank = NONE, opening = 0
     cdef uint64_t left
     cdef const Choice* choice
     for word in range(c.banks + 63 >> 6):
@@ -214,24 +215,23 @@ cdef inline bint channel_command(Channel* c, int64_t now, Request* served) noexc
             left &= left - 1
             choice = &c.choice[at]
             time = allowed_time(c, choice)
-            if time > now:
-                soonest = min(soonest, time)
-            else:
-                opening += choice.order & OPENS != 0
-                if choice.order < first:
-                    first = choice.order
-                    bank = at
+            # The processor could not predict a branch here.
+            soonest = min(soonest, time if time > now else <int64_t> FOREVER)
+            order = choice.order if time <= now else <int64_t> FOREVER
+            opening += order & OPENS != 0 and order != FOREVER
+            bank = at if order < first else bank
+            first = min(first, order)
     if bank == NONE:
         c.next = soonest
-        return False
+        return NULL
     if first & OPENS:
         open_row(c, bank, now)
         soonest = min(soonest, allowed_time(c, &c.choice[bank]))
         if opening > 1:
             soonest = min(soonest, now + c.timing.trrd)
         c.next = max(soonest, now + 1)
-        return False
-    served[0] = move_line(c, bank, now)
+        return NULL
+    served = move_line(c, bank, now)
     # Unless a bank may open a row, the others that were ready, and this one, wait until the bus is free.
     c.next = now + 1 if opening > 0 else max(min(soonest, c.bus_free - c.timing.tcl), now + 1)
-    return True
+    return served

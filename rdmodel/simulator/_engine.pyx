@@ -10,18 +10,21 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 from rdmodel.simulator._cache cimport Cache, cache_drop_ghosts, cache_init, mshrs_init
-from rdmodel.simulator._clock cimport sm_cycle_of
+from rdmodel.simulator._clock cimport clock_turn, wake_at
 from rdmodel.simulator._distances cimport distances_init
 from rdmodel.simulator._feeding cimport Feeding
-from rdmodel.simulator._issue cimport Warp, warp_begin, warp_done, warp_starved
+from rdmodel.simulator._issue cimport Warp, lowest_bit, warp_begin, warp_done, warp_starved
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_COLD, ADMIT_UNPROTECTED, ADMIT_USED
 from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm
-from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END, NEVER
+from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END
 from rdmodel.simulator._network cimport REQUEST_BYTES as C_REQUEST_BYTES
 from rdmodel.simulator._patterns cimport patterns_init
 from rdmodel.simulator._period cimport period_end, period_over
 from rdmodel.simulator._release cimport slice_free, sm_free
 from rdmodel.simulator._victims cimport victims_begin
+from rdmodel.simulator._wakes cimport (
+    NEVER, wakes_due, wakes_free, wakes_init, wakes_next, wakes_plan, wakes_rouse, wakes_take,
+)
 from rdmodel.structures._index cimport index_read
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._pool cimport pool_init
@@ -48,6 +51,7 @@ WANT_DRAIN = C_DRAIN
 STUCK = C_STUCK
 FAULT = C_FAULT
 REQUEST_BYTES = C_REQUEST_BYTES
+
 
 
 @cython.final
@@ -99,8 +103,7 @@ cdef class Machine(Feeding):
         cdef int64_t i, k, warps = self.slots * self.block_warps
         cdef Sm* sm
         self.sm = <Sm*> calloc(<size_t> self.sms, sizeof(Sm))
-        self.wakes = <int64_t*> malloc(<size_t> (self.sms + self.slices) * sizeof(int64_t))
-        if self.sm == NULL or self.wakes == NULL:
+        if self.sm == NULL or wakes_init(&self.wakes, self.sms + self.slices) < 0:
             raise MemoryError
         for i in range(self.sms):
             sm = &self.sm[i]
@@ -128,8 +131,7 @@ cdef class Machine(Feeding):
                 for k in range(warps):
                     sm.warp[k].sized = True
             sm.free_load = NONE
-            sm.wake = self.wakes + i
-            sm.wake[0] = NEVER
+            sm.number = i
             self._allocate_policies(sm, l1["sets"])
             for k in range(self.ldst_queue):
                 sm.entry[k].ids = sm.entry_ids + k * self.max_lines
@@ -177,7 +179,7 @@ cdef class Machine(Feeding):
                 slice_free(&self.slice[i])
         free(self.sm)
         free(self.slice)
-        free(self.wakes)
+        wakes_free(&self.wakes)
         free(self.log)
         free(self.latency)
 
@@ -236,7 +238,7 @@ cdef class Machine(Feeding):
         if b.alive == 0:
             self._log(LOG_END, self.now, sm, slot, b.block, 0)
             self.last_end = max(self.last_end, self.now)
-        m.wake[0] = min(m.wake[0], self.now + 1)
+        wakes_rouse(&self.wakes, m.number, self.now + 1, self.now)
 
     def decline_block(self, int64_t sm, int64_t slot):
         """Leave a block slot empty for good: there are no more blocks."""
@@ -270,7 +272,7 @@ cdef class Machine(Feeding):
             if self.cycles_left <= 0:
                 return C_PAUSE
             self.cycles_left -= 1
-            wake = self._next_wake()
+            wake = wakes_next(&self.wakes, self.now)
             if wake == NEVER:
                 return C_STUCK if self.resident > 0 else C_DONE
             if self.periodic and self.resident > 0:
@@ -281,20 +283,22 @@ cdef class Machine(Feeding):
             if code != C_GO:
                 return code
 
-    cdef int64_t _next_wake(self) noexcept nogil:
-        cdef int64_t i, wake = NEVER
-        for i in range(self.sms + self.slices):
-            wake = min(wake, self.wakes[i])
-        return wake
-
     cdef int _cycle(self, int64_t t) noexcept nogil:
-        cdef int64_t i
-        for i in range(self.sms):
-            if self.wakes[i] <= t and self._sm_cycle(i, t) < 0:
-                return C_MEMORY
-        for i in range(self.slices):
-            if self.wakes[self.sms + i] <= t and self._slice_cycle(i, t) < 0:
-                return C_MEMORY
+        """Run cycle `t` of the SMs that wake in it, then of the slices; nothing that they do wakes others before `t + 1`."""
+        cdef int64_t word, i
+        cdef uint64_t due
+        clock_turn(&self.x_clock, t)
+        clock_turn(&self.l_clock, t)
+        clock_turn(&self.d_clock, t)
+        for word in range(self.wakes.words):
+            due = wakes_take(&self.wakes, word, t)
+            while due:
+                i = (word << 6) + lowest_bit(due)
+                due &= due - 1
+                if not wakes_due(&self.wakes, i, t):
+                    continue
+                if (self._sm_cycle(i, t) if i < self.sms else self._slice_cycle(i - self.sms, t)) < 0:
+                    return C_MEMORY
         return C_GO
 
     # ---- the end of a cycle
@@ -320,7 +324,7 @@ cdef class Machine(Feeding):
             if self.predicting:
                 self._follow(&self.sm[self.subject_sm], self.subject)
             self._stand(&self.sm[self.subject_sm], self.subject)
-            self.sm[self.subject_sm].wake[0] = min(self.sm[self.subject_sm].wake[0], self.now + 1)
+            wakes_rouse(&self.wakes, self.sm[self.subject_sm].number, self.now + 1, self.now)
         if self.any_check:
             self.any_check = False
             for i in range(self.sms):
@@ -362,7 +366,7 @@ cdef class Machine(Feeding):
             self._end_warps(sm, slot)
             while 0 < b.alive == b.waiting:
                 self._open_barrier(sm, slot)
-                sm.wake[0] = min(sm.wake[0], self.now + 1)
+                wakes_rouse(&self.wakes, sm.number, self.now + 1, self.now)
                 self._end_warps(sm, slot)
             if b.alive == 0 and b.stores == 0:
                 if sm.monitored:
@@ -400,15 +404,19 @@ cdef class Machine(Feeding):
         if self.buffered:
             if self._access_buffered(i, t) < 0:
                 return C_MEMORY
-        elif sm.entries > 0 and (self._access(i, t) if self.tags == 1 else self._access_tags(i, t)) < 0:
-            return C_MEMORY
+        elif sm.entries > 0 and (not sm.stalled or sm.retry):
+            if (self._access(i, t) if self.tags == 1 else self._access_tags(i, t)) < 0:
+                return C_MEMORY
         while sm.resting.size > 0 and ring_first(&sm.resting).time <= t:
             self._end_rest(sm, ring_pop(&sm.resting).what)
-        if (self._issue_by_blocks(i, t) if self.by_blocks else self._issue(i, t)) < 0:
+        if self.by_blocks:
+            if self._issue_by_blocks(i, t) < 0:
+                return C_MEMORY
+        elif self._can_issue(sm, t) and self._issue(i, t) < 0:
             return C_MEMORY
-        if self._send(i, t) < 0:
+        if sm.misses.size > 0 and self._send(i, t) < 0:
             return C_MEMORY
-        sm.wake[0] = self._sm_wake(sm, t)
+        wakes_plan(&self.wakes, i, self._sm_wake(sm, t), t)
         if sm.check:
             self.any_check = True
         return C_GO
@@ -435,7 +443,7 @@ cdef class Machine(Feeding):
         if sm.hits.size > 0:
             wake = min(wake, ring_first(&sm.hits).time)
         if sm.misses.size > 0 and not sm.waiting:
-            wake = min(wake, sm_cycle_of(&self.x_clock, sm.request_port))
+            wake = min(wake, wake_at(&self.x_clock, sm.request_port))
         return max(wake, t + 1)
 
     # ---- results

@@ -1,12 +1,12 @@
 # See _feeding.pxd for the subject.
 """Read the instructions of warps from streams, without a step of Python per chunk: `Feeding`, on top of `Inspection`."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from rdmodel.simulator._cache cimport cache_intern
 from rdmodel.simulator._inspection cimport Inspection
-from rdmodel.simulator._issue cimport Warp, warp_make_room, warp_starved
+from rdmodel.simulator._issue cimport Instruction, Warp, warp_make_room, warp_starved
 from rdmodel.simulator._machine cimport Sm, aligned_piece
 from rdmodel.structures._index cimport INDEX_CALL
 from rdmodel.trace._coalesce cimport ChunkBuffers, StreamBuffers
@@ -67,25 +67,23 @@ cdef class Feeding(Inspection):
         cdef Sm* m = &self.sm[sm]
         cdef Warp* w = &m.warp[warp]
         cdef bint empty = w.at == w.n
-        cdef int64_t n = chunk.n
+        cdef int64_t i, n = chunk.n
         assert 0 <= sm < self.sms and 0 <= warp < self.slots * self.block_warps
         assert 0 <= n <= min(chunk._op.shape[0], chunk._flags.shape[0]) and 0 <= chunk.used <= chunk._lines.shape[0]
         if warp_make_room(w, n, chunk.used) < 0:
             raise MemoryError
         if n > 0:
-            memcpy(w.op + w.n, &chunk._op[0], <size_t> n * sizeof(uint8_t))
-            memcpy(w.lanes + w.n, &chunk._lanes[0], <size_t> n * sizeof(uint8_t))
-            memcpy(w.flags + w.n, &chunk._flags[0], <size_t> n * sizeof(uint8_t))
-            memcpy(w.count + w.n, &chunk._count[0], <size_t> n * sizeof(int32_t))
-            memcpy(w.gap + w.n, &chunk._gap[0], <size_t> n * sizeof(int32_t))
-            memcpy(w.pc + w.n, &chunk._pc[0], <size_t> n * sizeof(int32_t))
-            memcpy(w.needs + w.n, &chunk._needs[0], <size_t> n * sizeof(uint64_t))
+            for i in range(n):
+                w.program[w.n + i] = Instruction(
+                    chunk._needs[i], chunk._count[i], chunk._gap[i], chunk._pc[i],
+                    chunk._op[i], chunk._lanes[i], chunk._flags[i],
+                )
             w.n += n
         if chunk.used > 0:
             self._put_lines(m, warp, chunk, observed)
         w.more = more
         if empty and n > 0:
-            w.gap_left = w.gap[0]
+            w.gap_left = w.program[w.at].gap
         return 0
 
     cdef int _put_lines(self, Sm* m, int64_t warp, ChunkBuffers chunk, ChunkBuffers observed) except -1:

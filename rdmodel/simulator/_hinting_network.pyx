@@ -33,7 +33,7 @@ cdef class HintingNetwork(PartitionedNetwork):
             bit = <uint64_t> 1 << (group % 64)
             if readers[group // 64] & bit:
                 item.id |= HINT
-        outcome = self._handle_sectors(s, id, item, t) if self.sectored else self._handle_lines(s, id, item, t)
+        outcome = self._handle_sectors(s, id, item, t) if self.sectored else self._handle_lines(s, id, &item, t)
         if outcome < NO_MEMORY and s.cache.line[id].flags & (VALID | RESERVED):
             readers[group // 64] |= bit
         return outcome

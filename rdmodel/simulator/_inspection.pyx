@@ -7,7 +7,8 @@ from rdmodel.simulator._block_issue cimport BlockIssue
 from rdmodel.simulator._cache cimport cache_violations
 from rdmodel.simulator._dram cimport Channel
 from rdmodel.simulator._machine cimport FAILED, Slice, Sm
-from rdmodel.simulator._network cimport LOG_WIDTH, NEVER
+from rdmodel.simulator._network cimport LOG_WIDTH
+from rdmodel.simulator._wakes cimport NEVER
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport ring_first
 
@@ -74,10 +75,10 @@ cdef class Inspection(BlockIssue):
         if loads != self._incomplete_loads(sm):
             violations.append(f"{loads} loads are not complete, {self._incomplete_loads(sm)} are on record")
         for ring, name in ((sm.responses.size, "responses"), (sm.hits.size, "hits")):
-            if ring > 0 and sm.wake[0] == NEVER:
+            if ring > 0 and self.wakes.time[sm.number] == NEVER:
                 violations.append(f"{name} are due and the SM sleeps")
-        if sm.wake[0] <= self.now:
-            violations.append(f"is to wake in cycle {sm.wake[0]}, and it is cycle {self.now}")
+        if self.wakes.time[sm.number] <= self.now:
+            violations.append(f"is to wake in cycle {self.wakes.time[sm.number]}, and it is cycle {self.now}")
         return violations
 
     cdef list _slice_violations(self, Slice* s):
@@ -93,8 +94,8 @@ cdef class Inspection(BlockIssue):
             wrong.append(f"{s.waiting.size} SMs wait for an input that has room")
         if s.channel.queued > s.channel.limit + (2 * self.sectors if self.sectored else 1):
             wrong.append(f"{s.channel.queued} requests are in a DRAM queue for {s.channel.limit}")
-        if s.wake[0] <= self.now:
-            wrong.append(f"is to wake in cycle {s.wake[0]}, and it is cycle {self.now}")
+        if self.wakes.time[s.number] <= self.now:
+            wrong.append(f"is to wake in cycle {self.wakes.time[s.number]}, and it is cycle {self.now}")
         return wrong
 
     cdef int64_t _incomplete_loads(self, Sm* sm):

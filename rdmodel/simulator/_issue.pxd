@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memmove
 
+from rdmodel._tree cimport prefetch
 from rdmodel.structures._memory cimport grow
 
 cdef extern from *:
@@ -33,22 +34,21 @@ cdef enum:
     AS_ACTIVE = 3        # ... and is a load, which a throttled warp may not issue
 
 
+cdef struct Instruction:
+    # All that its issue reads lies side by side: the buffers of an SM's warps exceed the processor's caches.
+    uint64_t needs           # bit i: needs the data of the (i + 1)-th last instruction; all bits: of every earlier one
+    int32_t count            # transactions
+    int32_t gap              # other instructions since the last memory instruction
+    int32_t pc
+    uint8_t op, lanes, flags
+
+
 cdef struct Warp:
-    # Columns of the buffer: instructions `at` to `n` have not been issued; ids from `id_at` on are theirs.
-    uint8_t* op
-    uint8_t* lanes
-    uint8_t* flags
-    int32_t* count
-    int32_t* gap
-    int32_t* pc
-    uint64_t* needs
+    # What every issue reads comes first. The buffer: instructions `at` to `n` have not been issued; ids from `id_at` on
+    # are theirs.
+    Instruction* program
+    int64_t at, n, id_at
     int64_t* ids
-    uint32_t* masks          # lanes that requested each line, if `masked`
-    bint masked
-    uint64_t* sectors        # as in `Entry`, if `sized`
-    bint sized
-    int64_t at, n, id_at, used, capacity, id_capacity
-    bint more                # the stream may hold further instructions
     int64_t gap_left
     # In flight. Bit i of `pending`: the (i + 1)-th last memory instruction is a load that is not complete.
     uint64_t pending
@@ -57,17 +57,26 @@ cdef struct Warp:
     int64_t issued           # memory instructions
     int64_t in_unit          # instructions in the load/store unit
     int64_t held             # MSHRs
+    # Its place, which stays: its scheduler, its bit among the scheduler's warps, and its block slot.
+    uint64_t bit
+    int32_t scheduler, slot
     # Identity and state.
+    int standing
+    bint more                # the stream may hold further instructions
     bint alive, at_barrier
     bint resting             # until the latency of its last non-memory instruction is over
     int64_t age, block, index
-    int standing
+    # The rest of the buffer.
+    int64_t used, capacity, id_capacity
+    uint32_t* masks          # lanes that requested each line, if `masked`
+    uint64_t* sectors        # as in `Entry`, if `sized`
+    bint masked, sized
 
 
 cdef struct Scheduler:
     int64_t last, last_age   # the warp that issued last: its place among the scheduler's warps, and its age
     int64_t group            # the current one, if the scheduler or a policy chooses groups
-    uint64_t freely, with_room, as_active
+    uint64_t[4] standing     # its warps of each standing, as bits by place; those that cannot issue are not kept right
     # Throttling: warps that may issue loads, and those whose loads may allocate. `stale`: both must be computed again.
     uint64_t active, allocating
     bint stale
@@ -76,13 +85,7 @@ cdef struct Scheduler:
 # ---- the buffer
 
 cdef inline void warp_free(Warp* w) noexcept nogil:
-    free(w.op)
-    free(w.lanes)
-    free(w.flags)
-    free(w.count)
-    free(w.gap)
-    free(w.pc)
-    free(w.needs)
+    free(w.program)
     free(w.ids)
     free(w.masks)
     free(w.sectors)
@@ -107,13 +110,7 @@ cdef inline void warp_drop_issued(Warp* w) noexcept nogil:
     w.n -= w.at
     w.used -= w.id_at
     if w.at > 0 and w.n > 0:
-        memmove(w.op, w.op + w.at, <size_t> w.n * sizeof(uint8_t))
-        memmove(w.lanes, w.lanes + w.at, <size_t> w.n * sizeof(uint8_t))
-        memmove(w.flags, w.flags + w.at, <size_t> w.n * sizeof(uint8_t))
-        memmove(w.count, w.count + w.at, <size_t> w.n * sizeof(int32_t))
-        memmove(w.gap, w.gap + w.at, <size_t> w.n * sizeof(int32_t))
-        memmove(w.pc, w.pc + w.at, <size_t> w.n * sizeof(int32_t))
-        memmove(w.needs, w.needs + w.at, <size_t> w.n * sizeof(uint64_t))
+        memmove(w.program, w.program + w.at, <size_t> w.n * sizeof(Instruction))
     if w.id_at > 0 and w.used > 0:
         memmove(w.ids, w.ids + w.id_at, <size_t> w.used * sizeof(int64_t))
         if w.masked:
@@ -129,15 +126,7 @@ cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
     warp_drop_issued(w)
     if w.n + n > w.capacity:
         capacity = max(w.n + n, 2 * w.capacity)
-        if (
-            grow(<void**> &w.op, capacity, sizeof(uint8_t)) < 0
-            or grow(<void**> &w.lanes, capacity, sizeof(uint8_t)) < 0
-            or grow(<void**> &w.flags, capacity, sizeof(uint8_t)) < 0
-            or grow(<void**> &w.count, capacity, sizeof(int32_t)) < 0
-            or grow(<void**> &w.gap, capacity, sizeof(int32_t)) < 0
-            or grow(<void**> &w.pc, capacity, sizeof(int32_t)) < 0
-            or grow(<void**> &w.needs, capacity, sizeof(uint64_t)) < 0
-        ):
+        if grow(<void**> &w.program, capacity, sizeof(Instruction)) < 0:
             return -1
         w.capacity = capacity
     if w.used + used > w.id_capacity:
@@ -165,7 +154,7 @@ cdef inline bint warp_done(const Warp* w) noexcept nogil:
 
 cdef inline bint warp_satisfied(const Warp* w) noexcept nogil:
     # Return whether all loads that the next instruction needs are complete.
-    return w.ancient == 0 and w.needs[w.at] & w.pending == 0
+    return w.ancient == 0 and w.program[w.at].needs & w.pending == 0
 
 
 cdef inline bint warp_awaits_data(const Warp* w) noexcept nogil:
@@ -183,17 +172,24 @@ cdef inline int warp_stand(const Warp* w) noexcept nogil:
         return FREELY
     if not warp_satisfied(w):
         return CANNOT
-    if w.count[w.at] == 0:
+    if w.program[w.at].count == 0:
         return FREELY
-    return AS_ACTIVE if w.op[w.at] == LOAD else WITH_ROOM
+    return AS_ACTIVE if w.program[w.at].op == LOAD else WITH_ROOM
+
+
+cdef inline void warp_fetch_ahead(const Warp* w) noexcept nogil:
+    # Fetch the lines of the next instruction, and the instruction after it, which are needed when it issues.
+    prefetch(w.ids + w.id_at)
+    prefetch(w.program + w.at + 1)
 
 
 cdef inline void warp_advance(Warp* w) noexcept nogil:
     # Step past the next instruction, which has been issued.
-    w.id_at += w.count[w.at]
+    w.id_at += w.program[w.at].count
     w.at += 1
     if w.at < w.n:
-        w.gap_left = w.gap[w.at]
+        w.gap_left = w.program[w.at].gap
+        warp_fetch_ahead(w)
 
 
 cdef inline void warp_remember(Warp* w, bint load) noexcept nogil:

@@ -3,7 +3,8 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel.simulator._hinting_network cimport HintingNetwork
-from rdmodel.simulator._machine cimport WRITER_AT, BlockSlot, Entry, Sm
+from rdmodel.simulator._issue cimport Scheduler, Warp, warp_complete, warp_done, warp_stand
+from rdmodel.simulator._machine cimport WRITER_AT, BlockSlot, Entry, Load, Sm
 from rdmodel.structures._ring cimport Item
 
 # Admission rules.
@@ -47,25 +48,34 @@ cdef class LoadStore(HintingNetwork):
     cdef int64_t[:, ::1] rows         # of the record
     cdef public int64_t recorded
 
+    @cython.final
     cdef int _fill(self, int64_t i, int64_t t, Item item) noexcept nogil
     @cython.final
     cdef void _take_acknowledgement(self, Sm* sm, BlockSlot* block) noexcept nogil
     @cython.final
     cdef int _count_latency(self, int64_t latency) noexcept nogil
-    cdef void _arrive(self, Sm* sm, int64_t load) noexcept nogil
-    cdef void _stand(self, Sm* sm, int64_t warp) noexcept nogil
+    @cython.final
     cdef int _access(self, int64_t i, int64_t t) noexcept nogil
+    @cython.final
     cdef int _access_tags(self, int64_t i, int64_t t) noexcept nogil
+    @cython.final
     cdef int _access_unusual(self, Sm* sm, Entry* e, int64_t t) noexcept nogil
+    @cython.final
     cdef void _retry_access(self, Sm* sm, int64_t set) noexcept nogil
+    @cython.final
     cdef int _note_latency(self, int64_t latency) noexcept nogil
+    @cython.final
     cdef int _give_way(self, Sm* sm, int64_t id, int64_t victim, int64_t block, int64_t warp) noexcept nogil
     cdef int _look_up_sectors(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
     cdef int _store_sectors(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
     cdef int _fill_sectors(self, int64_t i, int64_t t, Item item) noexcept nogil
+    @cython.final
     cdef int _next_transaction(self, Sm* sm, int64_t t) noexcept nogil
+    @cython.final
     cdef void _leave_unit(self, Sm* sm, Entry* e) noexcept nogil
+    @cython.final
     cdef int _all_served(self, Sm* sm, int64_t load, int64_t t) noexcept nogil
+    @cython.final
     cdef int _load(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
     @cython.final
     cdef int _load_unusual(self, Sm* sm, int64_t load, int64_t id, uint32_t asked, int64_t t) noexcept nogil
@@ -88,13 +98,41 @@ cdef class LoadStore(HintingNetwork):
     cdef int _take_way(
         self, Sm* sm, int64_t id, int64_t victim, int64_t flags, int64_t block, int64_t warp
     ) noexcept nogil
+    @cython.final
     cdef int _store(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
+    @cython.final
     cdef int _store_local(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
+    @cython.final
     cdef void _record(self, int64_t i, int64_t load, int64_t id, uint32_t mask, int outcome) noexcept nogil
 
     cdef inline int64_t _writer(self, Sm* sm, int64_t warp) noexcept nogil:
         # Return what the id of a warp's write holds besides the sectors; its block waits for one more store.
         if not self.store_acks:
             return 0
-        sm.slot[warp // self.block_warps].stores += 1
-        return (warp // self.block_warps + 1) << WRITER_AT
+        sm.slot[sm.warp[warp].slot].stores += 1
+        return <int64_t> (sm.warp[warp].slot + 1) << WRITER_AT
+
+    # ---- warps
+
+    cdef inline void _stand(self, Sm* sm, int64_t warp) noexcept nogil:
+        # Update the warp's standing with its scheduler, and note whether the warp may have ended.
+        cdef Warp* w = &sm.warp[warp]
+        cdef Scheduler* s
+        cdef int standing = warp_stand(w)
+        if standing != w.standing:
+            s = &sm.scheduler[w.scheduler]
+            s.standing[w.standing] &= ~w.bit
+            s.standing[standing] |= w.bit
+            w.standing = standing
+        if w.at == w.n and w.alive and warp_done(w):
+            sm.check = self.any_check = True
+
+    cdef inline void _arrive(self, Sm* sm, int64_t load) noexcept nogil:
+        # Count one arrival that a load waits for; with the last one the load is complete.
+        cdef Load* l = &sm.load[load]
+        l.waits -= 1
+        if l.waits == 0:
+            warp_complete(&sm.warp[l.warp], l.number)
+            self._stand(sm, l.warp)
+            l.next = sm.free_load
+            sm.free_load = load

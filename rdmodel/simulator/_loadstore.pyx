@@ -11,9 +11,7 @@ from rdmodel.simulator._cache cimport (
     mshr_release, mshr_take, note_store, shadow_raise,
 )
 from rdmodel.simulator._hinting_network cimport HintingNetwork
-from rdmodel.simulator._issue cimport (
-    AS_ACTIVE, ATOMIC, FREELY, LOAD, STORE, WITH_ROOM, Scheduler, Warp, warp_complete, warp_done, warp_stand,
-)
+from rdmodel.simulator._issue cimport ATOMIC, LOAD, STORE, Warp
 from rdmodel.simulator._machine cimport (
     BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, MISS,
     NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, UPDATE, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm, fill_helps,
@@ -124,43 +122,12 @@ cdef class LoadStore(HintingNetwork):
         self.latency[latency] += 1
         return C_GO
 
-    cdef void _arrive(self, Sm* sm, int64_t load) noexcept nogil:
-        """Count one arrival that a load waits for; with the last one the load is complete."""
-        cdef Load* l = &sm.load[load]
-        l.waits -= 1
-        if l.waits == 0:
-            warp_complete(&sm.warp[l.warp], l.number)
-            self._stand(sm, l.warp)
-            l.next = sm.free_load
-            sm.free_load = load
-
-    cdef void _stand(self, Sm* sm, int64_t warp) noexcept nogil:
-        """Update the warp's standing with its scheduler, and note whether the warp may have ended."""
-        cdef Warp* w = &sm.warp[warp]
-        cdef Scheduler* s = &sm.scheduler[warp % self.schedulers]
-        cdef uint64_t bit = <uint64_t> 1 << (warp // self.schedulers)
-        cdef int standing = warp_stand(w)
-        if standing != w.standing:
-            w.standing = standing
-            s.freely &= ~bit
-            s.with_room &= ~bit
-            s.as_active &= ~bit
-            if standing == FREELY:
-                s.freely |= bit
-            elif standing == WITH_ROOM:
-                s.with_room |= bit
-            elif standing == AS_ACTIVE:
-                s.as_active |= bit
-        if w.alive and warp_done(w):
-            sm.check = self.any_check = True
-
     cdef int _access(self, int64_t i, int64_t t) noexcept nogil:
+        """Let the first transaction in the unit access the L1; if it has stalled, something may help it now."""
         cdef Sm* sm = &self.sm[i]
         cdef Entry* e = &sm.entry[sm.entry_head]
         cdef int outcome
         if sm.stalled:
-            if not sm.retry:
-                return C_GO
             sm.n.fails[sm.reason - FAILED] += t - sm.since
             sm.stalled = False
         sm.retry = False
@@ -264,7 +231,7 @@ cdef class LoadStore(HintingNetwork):
 
     cdef void _leave_unit(self, Sm* sm, Entry* e) noexcept nogil:
         sm.warp[e.warp].in_unit -= 1
-        sm.entry_head = (sm.entry_head + 1) % self.ldst_queue
+        sm.entry_head = sm.entry_head + 1 if sm.entry_head + 1 < self.ldst_queue else 0
         sm.entries -= 1
         if e.load == NONE:
             self._stand(sm, e.warp)

@@ -170,7 +170,7 @@ cdef struct Sm:
     int64_t hints         # g-cache: for lines without a way, in this period
     Congestion congestion
     Footprints footprints
-    int64_t* wake         # next cycle in which it can do something; points into `Network.wakes`
+    int64_t number        # in `Network.wakes`
     SmCounters n
 
 
@@ -203,7 +203,7 @@ cdef struct Slice:
     Mshrs passing
     bint closed
     int64_t looked, not_found
-    int64_t* wake
+    int64_t number        # in `Network.wakes`
     SliceCounters n
 
 

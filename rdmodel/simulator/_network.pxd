@@ -6,11 +6,11 @@ from libc.stdint cimport int64_t
 from rdmodel.simulator._cache cimport Spread
 from rdmodel.simulator._clock cimport Clock
 from rdmodel.simulator._machine cimport Slice, Sm
+from rdmodel.simulator._wakes cimport Wakes
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._ring cimport Item, Ring, ring_first
 
 cdef enum:
-    NEVER = 0x3fffffffffffffff
     REQUEST_BYTES = 8
 
 # What parts of a cycle return.
@@ -36,7 +36,7 @@ cdef class Network:
     cdef Sm* sm
     cdef Slice* slice
     cdef int64_t sms, slices
-    cdef int64_t* wakes               # of all SMs, then of all slices: side by side, since every cycle looks at them
+    cdef Wakes wakes                  # of all SMs, then of all slices
     cdef public int64_t now           # the SM cycle
     # Configuration: see rdmodel.gpu.memory.
     cdef int64_t ideal                # latency of an ideal memory; -1: none
@@ -66,7 +66,7 @@ cdef class Network:
     cdef int _respond(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil
     cdef int _acknowledge(self, Slice* s, Item item, int64_t t) noexcept nogil
     @cython.final
-    cdef int _handle_lines(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
+    cdef int _handle_lines(self, Slice* s, int64_t id, const Item* item, int64_t t) noexcept nogil
     cdef int _handle_hinting(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil
@@ -99,9 +99,9 @@ cdef class Network:
     cdef int _number(self, Slice* s, int64_t line, int64_t* id) noexcept nogil
     cdef int _grant(self, Slice* s, int64_t t) noexcept nogil
     @cython.final
-    cdef int _handle(self, Slice* s, Item item, int64_t t) noexcept nogil
+    cdef int _handle(self, Slice* s, const Item* item, int64_t t) noexcept nogil
     @cython.final
-    cdef int _read_slice(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
+    cdef int _read_slice(self, Slice* s, int64_t id, const Item* item, int64_t t) noexcept nogil
     @cython.final
     cdef int _pass_slice(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil
     cdef void _open_or_close_slice(self, Slice* s, double max_missing_share) noexcept nogil

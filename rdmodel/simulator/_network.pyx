@@ -11,12 +11,13 @@ from rdmodel.simulator._cache cimport (
     cache_give, cache_init, cache_intern, cache_open_or_close, cache_touch, cache_victim, mshr_available, mshr_merge,
     mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, mshrs_init, unit_of,
 )
-from rdmodel.simulator._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
+from rdmodel.simulator._clock cimport clock_of, sm_cycle, wake_at
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
     SECTORS_AT, SENDER_AT, UPDATE, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm, asked_by, fill_helps, who_asks,
 )
+from rdmodel.simulator._wakes cimport NEVER, wakes_plan, wakes_rouse
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
 from rdmodel.structures._ring cimport Item, Ring, ring_at, ring_first, ring_pop, ring_push
@@ -26,9 +27,9 @@ cdef class Network:
     """Crossbar, L2 slices and DRAM channels; subclasses fill the SMs."""
 
     def _read_memory(self, crossbar, l2, dram, clock, line):
-        self.x_clock = Clock(crossbar["clock"], clock)
-        self.l_clock = Clock(l2["clock"], clock)
-        self.d_clock = Clock(dram["clock"], clock)
+        self.x_clock = clock_of(crossbar["clock"], clock)
+        self.l_clock = clock_of(l2["clock"], clock)
+        self.d_clock = clock_of(dram["clock"], clock)
         self.x_latency = crossbar["latency"]
         self.read_flits = -(-REQUEST_BYTES // crossbar["width"])
         self.data_flits = -(-(REQUEST_BYTES + line) // crossbar["width"])
@@ -75,8 +76,7 @@ cdef class Network:
             s.cache.interleave = self.slices
             s.cache.sectored = self.sectored
             s.cache.reader_words = self.reader_words
-            s.wake = self.wakes + self.sms + i
-            s.wake[0] = NEVER
+            s.number = self.sms + i
             s.next_line[0] = s.next_line[1] = -1
             if channel_init(&s.channel, dram["banks"]) < 0:
                 raise MemoryError
@@ -114,7 +114,7 @@ cdef class Network:
         cdef Item item
         if self.ideal >= 0:
             return self._send_ideal(sm, t)
-        while not sm.waiting and sm.misses.size > 0 and sm.request_port < first_cycle(&self.x_clock, t + 1):
+        while not sm.waiting and sm.misses.size > 0 and sm.request_port < self.x_clock.next:
             s = &self.slice[self._entrance(i, ring_first(&sm.misses).line)]
             if s.occupancy >= self.l_queue:
                 sm.waiting = True
@@ -131,7 +131,7 @@ cdef class Network:
             item.time = self._travel(&sm.request_port, &s.request_port, flits, self.x_latency, t) + self.l_latency
             item.what |= i << SENDER_AT
             s.occupancy += 1
-            s.wake[0] = min(s.wake[0], item.time)
+            wakes_rouse(&self.wakes, s.number, item.time, self.now)
             cache_expect(&s.cache, item.line)
             if ring_push(&s.input, item) < 0:
                 return C_MEMORY
@@ -176,7 +176,7 @@ cdef class Network:
         self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t latency, int64_t t
     ) noexcept nogil:
         """Book both ports for a message that is sent at `t`; return the SM cycle in which it has arrived."""
-        cdef int64_t out = max(leaves[0], first_cycle(&self.x_clock, t))
+        cdef int64_t out = max(leaves[0], self.x_clock.first)
         cdef int64_t into = max(out + latency, enters[0])
         leaves[0] = out + flits
         enters[0] = into + flits
@@ -190,11 +190,11 @@ cdef class Network:
         while s.answers.size > 0 and ring_first(&s.answers).time <= t:
             if self._take_answer(s, t, ring_pop(&s.answers)) < 0:
                 return C_MEMORY
-        if s.input.size + s.crossed.size > 0 and self._serve(p, t) < 0:
+        if s.input.size + s.crossed.size > 0 and (not s.stalled or s.retry) and self._serve(p, t) < 0:
             return C_MEMORY
-        if s.channel.queued > 0 and self._command(p, t) < 0:
+        if s.channel.queued > 0 and s.channel.next < self.d_clock.next and self._command(p, t) < 0:
             return C_MEMORY
-        s.wake[0] = self._slice_wake(s, t)
+        wakes_plan(&self.wakes, s.number, self._slice_wake(s, t), t)
         return C_GO
 
     cdef int64_t _slice_wake(self, Slice* s, int64_t t) noexcept nogil:
@@ -202,7 +202,7 @@ cdef class Network:
         if s.returns.size > 0:
             wake = ring_first(&s.returns).time
         if s.channel.queued > 0:
-            wake = min(wake, sm_cycle_of(&self.d_clock, s.channel.next))
+            wake = min(wake, wake_at(&self.d_clock, s.channel.next))
         if s.answers.size > 0:
             wake = min(wake, ring_first(&s.answers).time)
         if s.input.size + s.crossed.size > 0 and (not s.stalled or s.retry):
@@ -244,7 +244,7 @@ cdef class Network:
         cdef Sm* m = &self.sm[sm]
         cdef int64_t flits = self._response_flits(sectors) if self.sized else self.data_flits
         cdef int64_t time = self._travel(&s.response_port, &m.response_port, flits, self.x_latency, t)
-        m.wake[0] = min(m.wake[0], time)
+        wakes_rouse(&self.wakes, m.number, time, self.now)
         if id >= 0:
             cache_fetch(&m.cache, id & ~HINT)
         return C_MEMORY if ring_push(&m.responses, Item(time, line, id, t << SECTORS_AT)) < 0 else C_GO
@@ -253,13 +253,13 @@ cdef class Network:
         """Tell the SM that a store of one of its blocks has been served."""
         cdef Sm* m = &self.sm[item.what >> SENDER_AT]
         cdef int64_t time = self._travel(&s.response_port, &m.response_port, self.read_flits, self.x_latency, t)
-        m.wake[0] = min(m.wake[0], time)
+        wakes_rouse(&self.wakes, m.number, time, self.now)
         return C_MEMORY if ring_push(&m.responses, Item(time, item.line, item.id, WRITE)) < 0 else C_GO
 
     cdef int _serve(self, int64_t p, int64_t t) noexcept nogil:
         """P2: handle one request per L2 cycle."""
         cdef Slice* s = &self.slice[p]
-        cdef int64_t cycle = first_cycle(&self.l_clock, t), end = first_cycle(&self.l_clock, t + 1)
+        cdef int64_t cycle = self.l_clock.first, end = self.l_clock.next
         cdef Ring* queue = self._first_input(s)
         cdef Item item
         cdef int outcome
@@ -268,7 +268,7 @@ cdef class Network:
                 s.n.fails[s.reason - FAILED] += cycle - s.since
                 s.stalled = False
             s.retry = False
-            outcome = self._handle(s, ring_first(queue)[0], t)
+            outcome = self._handle(s, ring_first(queue), t)
             if outcome == NO_MEMORY:
                 return C_MEMORY
             if outcome >= FAILED:
@@ -317,19 +317,19 @@ cdef class Network:
         """Let the SM that has waited longest send."""
         cdef int64_t i = ring_pop(&s.waiting).what
         self.sm[i].waiting = False
-        self.sm[i].wake[0] = min(self.sm[i].wake[0], t + 1)
+        wakes_rouse(&self.wakes, self.sm[i].number, t + 1, self.now)
         return self._send(i, t)
 
-    cdef int _handle(self, Slice* s, Item item, int64_t t) noexcept nogil:
+    cdef int _handle(self, Slice* s, const Item* item, int64_t t) noexcept nogil:
         cdef int64_t id
         if self._number(s, item.line, &id) < 0:
             return NO_MEMORY
         s.tried = s.cache.line[id].set
         if self.elaborate:
-            return self._handle_hinting(s, id, item, t) if self.hinting else self._handle_sectors(s, id, item, t)
+            return self._handle_hinting(s, id, item[0], t) if self.hinting else self._handle_sectors(s, id, item[0], t)
         return self._handle_lines(s, id, item, t)
 
-    cdef inline int _handle_lines(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+    cdef inline int _handle_lines(self, Slice* s, int64_t id, const Item* item, int64_t t) noexcept nogil:
         cdef int outcome
         if item.what & WRITE:
             return self._handle_write(s, id, item.what & KIND_MASK == UPDATE)
@@ -339,7 +339,7 @@ cdef class Network:
             s.not_found += outcome == MISS
         return outcome
 
-    cdef int _read_slice(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+    cdef int _read_slice(self, Slice* s, int64_t id, const Item* item, int64_t t) noexcept nogil:
         cdef int64_t sm = item.what >> SENDER_AT
         cdef uint32_t asked = <uint32_t> (item.what >> SECTORS_AT)
         cdef CacheLine* l = &s.cache.line[id]
@@ -385,7 +385,7 @@ cdef class Network:
         if cache_open_or_close(&s.cache, &s.closed, &s.looked, &s.not_found, max_missing_share, False):
             # A stalled request may succeed now.
             s.retry = True
-            s.wake[0] = min(s.wake[0], self.now + 1)
+            wakes_rouse(&self.wakes, s.number, self.now + 1, self.now)
 
     cdef int _fetch(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil:
         """Read an absent line from the DRAM: take way, MSHR and a place in the DRAM's queue, or nothing."""
@@ -466,11 +466,11 @@ cdef class Network:
         """P3: at most one command per DRAM cycle."""
         cdef Slice* s = &self.slice[p]
         cdef Channel* c = &s.channel
-        cdef int64_t cycle = max(first_cycle(&self.d_clock, t), c.next)
-        cdef int64_t end = first_cycle(&self.d_clock, t + 1)
-        cdef Request moved
+        cdef int64_t cycle = max(self.d_clock.first, c.next), end = self.d_clock.next
+        cdef const Request* moved
         while cycle < end and c.queued > 0:
-            if channel_command(c, cycle, &moved):
+            moved = channel_command(c, cycle)
+            if moved != NULL:
                 self._log(LOG_DRAM, cycle, p, moved.line, moved.write, moved.sectors)
                 s.retry |= self.partitions > 1 or s.reason == FAIL_QUEUE
                 if moved.id >= 0:

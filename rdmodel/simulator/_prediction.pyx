@@ -7,7 +7,7 @@ from rdmodel.simulator._footprints cimport (
     MOST_LOADS, FootprintRule, Footprints, footprints_count, footprints_init, footprints_leave, footprints_loop,
     footprints_move, footprints_sample,
 )
-from rdmodel.simulator._issue cimport LOAD, PAST_FLAG, Warp
+from rdmodel.simulator._issue cimport LOAD, PAST_FLAG, Instruction, Warp
 from rdmodel.simulator._machine cimport Sm
 from rdmodel.simulator._residency cimport Residency
 from rdmodel.structures._lru cimport NONE
@@ -52,11 +52,14 @@ cdef class Prediction(Residency):
 
     cdef void _follow(self, Sm* sm, int64_t warp) noexcept nogil:
         """Move a warp on, whose next instruction is known, unless that is not one that loads through the L1."""
-        cdef Warp* w = &sm.warp[warp]
+        cdef const Warp* w = &sm.warp[warp]
+        cdef const Instruction* i
         if w.at == w.n:
             footprints_leave(&sm.footprints, warp)
-        elif w.op[w.at] == LOAD and w.count[w.at] > 0 and not w.flags[w.at] & PAST_FLAG:
-            footprints_move(&sm.footprints, warp, w.pc[w.at], w.lanes[w.at])
+            return
+        i = &w.program[w.at]
+        if i.op == LOAD and i.count > 0 and not i.flags & PAST_FLAG:
+            footprints_move(&sm.footprints, warp, i.pc, i.lanes)
 
     cdef void _rank_by_footprint(self, Sm* sm) noexcept nogil:
         """Let warps load, from the oldest on, while their footprints fit in the L1."""
@@ -81,5 +84,5 @@ cdef class Prediction(Residency):
             loop = footprints_loop(f, f.position[warp].pc) if f.position[warp].known else NONE
             lines = 0 if loop == NONE else each_lane[loop] * f.position[warp].lanes + once[loop]
             if lines == 0 or total == 0 or <double> (total + lines) <= self.footprint_rule.capacity:
-                sm.scheduler[warp % self.schedulers].active |= <uint64_t> 1 << (warp // self.schedulers)
+                sm.scheduler[sm.warp[warp].scheduler].active |= sm.warp[warp].bit
             total += lines

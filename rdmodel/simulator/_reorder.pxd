@@ -33,7 +33,7 @@ cdef class Reordering(SectoredLoadStore):
     @cython.final
     cdef int _enter_one(self, int64_t i, int64_t t, bint tried) noexcept nogil
     @cython.final
-    cdef int64_t _queue_of(self, int64_t warp) noexcept nogil
+    cdef int64_t _queue_of(self, const Sm* sm, int64_t warp) noexcept nogil
     @cython.final
     cdef void _block_buffer(self, Buffer* b, int64_t queue) noexcept nogil
     @cython.final

@@ -6,8 +6,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from rdmodel.simulator._admission cimport STALL
 from rdmodel.simulator._issue cimport LOAD, STORE
 from rdmodel.simulator._machine cimport FAILED, NO_MEMORY, Buffer, Entry, Sm
-from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, NEVER
+from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS
 from rdmodel.simulator._sectored_loadstore cimport SectoredLoadStore
+from rdmodel.simulator._wakes cimport NEVER
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport Item, ring_first, ring_pop, ring_push
 
@@ -148,7 +149,7 @@ cdef class Reordering(SectoredLoadStore):
         cdef Sm* sm = &self.sm[i]
         cdef Buffer* b = &sm.buffer
         cdef Entry* e = &sm.entry[sm.entry_head]
-        cdef int64_t queue = self._queue_of(e.warp)
+        cdef int64_t queue = self._queue_of(sm, e.warp)
         cdef uint64_t masks
         if e.op != LOAD:
             return self._store_past_buffer(i, queue, t, tried)
@@ -166,10 +167,10 @@ cdef class Reordering(SectoredLoadStore):
             self._leave_unit(sm, e)
         return 1
 
-    cdef int64_t _queue_of(self, int64_t warp) noexcept nogil:
+    cdef int64_t _queue_of(self, const Sm* sm, int64_t warp) noexcept nogil:
         if self.signature == SIGNATURE_BLOCK:
-            return warp // self.block_warps
-        return warp % self.block_warps if self.signature == SIGNATURE_INDEX else warp
+            return sm.warp[warp].slot
+        return sm.warp[warp].index if self.signature == SIGNATURE_INDEX else warp
 
     cdef void _block_buffer(self, Buffer* b, int64_t queue) noexcept nogil:
         b.blocked = True

@@ -75,8 +75,8 @@ cdef class Residency(Reordering):
             if not sm.slot[slot].occupied or not self._runs(sm, slot):
                 continue
             for warp in range(slot * self.block_warps, (slot + 1) * self.block_warps):
-                if warp % self.schedulers == k and sm.warp[warp].alive and not sm.warp[warp].at_barrier:
-                    bits |= <uint64_t> 1 << (warp // self.schedulers)
+                if sm.warp[warp].scheduler == k and sm.warp[warp].alive and not sm.warp[warp].at_barrier:
+                    bits |= sm.warp[warp].bit
         return bits
 
     # ---- before a cycle

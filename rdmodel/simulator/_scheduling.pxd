@@ -3,9 +3,24 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from rdmodel.simulator._congestion cimport LatencyRule
+from rdmodel.simulator._issue cimport AS_ACTIVE, FREELY, WITH_ROOM, Scheduler
 from rdmodel.simulator._machine cimport Sm
 from rdmodel.simulator._period cimport Period
 from rdmodel.simulator._prediction cimport Prediction
+
+cdef enum:
+    THROTTLE_NONE = 0
+    THROTTLE_LIMIT = 1        # the oldest warps of each scheduler
+    THROTTLE_TOKENS = 2       # the oldest may allocate, some more may read
+    THROTTLE_SAMPLED = 3      # a limit that is found by trying different ones on different SMs
+    THROTTLE_SCORED = 4       # the warps that have lost most to others
+    THROTTLE_BY_PLUGIN = 5    # those that a compiled library of the user permits
+    THROTTLE_BLOCKS = 6       # those of the oldest blocks
+    THROTTLE_LATENCY = 7      # the oldest, as many as the latency of the crossbar allows
+    THROTTLE_LAZY = 8         # all, but there may be fewer blocks
+    THROTTLE_ADAPTIVE = 9     # as with tokens, in numbers that each SM searches for
+    THROTTLE_OWL = 10         # all, but those of some blocks go first
+    THROTTLE_FOOTPRINT = 11   # the oldest whose loops fit in the L1
 
 # Groups of blocks from which a scheduler issues; a warp of each may.
 cdef enum:
@@ -62,9 +77,6 @@ cdef class Scheduling(Prediction):
     cdef void _open_barrier(self, Sm* sm, int64_t slot) noexcept nogil
     cdef void _regroup(self, Sm* sm) noexcept nogil
     cdef int _issue(self, int64_t i, int64_t t) noexcept nogil
-    cdef bint _can_issue(self, Sm* sm, int64_t t) noexcept nogil
-    @cython.final
-    cdef uint64_t _candidates(self, Sm* sm, int64_t k) noexcept nogil
     @cython.final
     cdef uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil
     @cython.final
@@ -81,3 +93,22 @@ cdef class Scheduling(Prediction):
     cdef int _enter_unit(self, Sm* sm, int64_t warp) noexcept nogil
     @cython.final
     cdef int64_t _new_load(self, Sm* sm) noexcept nogil
+
+    cdef inline uint64_t _candidates(self, Sm* sm, int64_t k) noexcept nogil:
+        # Return the warps of scheduler `k` that can issue, as bits by place.
+        cdef Scheduler* s = &sm.scheduler[k]
+        if sm.entries >= self.ldst_queue:
+            return s.standing[FREELY]
+        if self.throttle == THROTTLE_NONE:
+            return s.standing[FREELY] | s.standing[WITH_ROOM] | s.standing[AS_ACTIVE]
+        return s.standing[FREELY] | s.standing[WITH_ROOM] | (s.standing[AS_ACTIVE] & self._active(sm, k))
+
+    cdef inline bint _can_issue(self, Sm* sm, int64_t t) noexcept nogil:
+        # Return whether some warp of an SM can issue in cycle `t`.
+        cdef int64_t k
+        if self.ranking:
+            self._rank_if_stale(sm, t)
+        for k in range(self.schedulers):
+            if self._candidates(sm, k) != 0:
+                return True
+        return False

@@ -1,7 +1,7 @@
 # See _scheduling.pxd for the subject.
 """Simulate warp schedulers and throttling: `Scheduling`, on top of `Prediction`."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -10,34 +10,21 @@ from rdmodel.simulator._allocation cimport allocation_search
 from rdmodel.simulator._cache cimport cache_fetch
 from rdmodel.simulator._congestion cimport LatencyRule, congestion_limit
 from rdmodel.simulator._issue cimport (
-    BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Scheduler, Warp, oldest_bits, pick_oldest, scheduler_pick,
-    warp_advance, warp_remember, warp_starved,
+    BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Instruction, Scheduler, Warp, oldest_bits, pick_oldest,
+    scheduler_pick, warp_advance, warp_remember, warp_starved,
 )
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED
 from rdmodel.simulator._machine cimport BlockSlot, Entry, Load, Sm
-from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ISSUE, NEVER
+from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ISSUE
 from rdmodel.simulator._patterns cimport patterns_number
 from rdmodel.simulator._period cimport Period, thrashes
 from rdmodel.simulator._plugins cimport THROTTLING
 from rdmodel.simulator._prediction cimport Prediction
 from rdmodel.simulator._victims cimport Victims, victims_init, victims_score
+from rdmodel.simulator._wakes cimport NEVER, wakes_rouse
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
 from rdmodel.structures._ring cimport Item, ring_push
-
-cdef enum:
-    THROTTLE_NONE = 0
-    THROTTLE_LIMIT = 1        # the oldest warps of each scheduler
-    THROTTLE_TOKENS = 2       # the oldest may allocate, some more may read
-    THROTTLE_SAMPLED = 3      # a limit that is found by trying different ones on different SMs
-    THROTTLE_SCORED = 4       # the warps that have lost most to others
-    THROTTLE_BY_PLUGIN = 5    # those that a compiled library of the user permits
-    THROTTLE_BLOCKS = 6       # those of the oldest blocks
-    THROTTLE_LATENCY = 7      # the oldest, as many as the latency of the crossbar allows
-    THROTTLE_LAZY = 8         # all, but there may be fewer blocks
-    THROTTLE_ADAPTIVE = 9     # as with tokens, in numbers that each SM searches for
-    THROTTLE_OWL = 10         # all, but those of some blocks go first
-    THROTTLE_FOOTPRINT = 11   # the oldest whose loops fit in the L1
 
 cdef enum:
     WATCHING, SAMPLING, DECIDED
@@ -120,6 +107,10 @@ cdef class Scheduling(Prediction):
             if self.throttle == THROTTLE_ADAPTIVE:
                 sm.limit = sm.tokens = sm.allocation.loading = sm.allocation.cached = self._scheduler_places()
             self._begin_residency(sm)
+            for k in range(warps):
+                sm.warp[k].scheduler = <int32_t> (k % self.schedulers)
+                sm.warp[k].slot = <int32_t> (k // self.block_warps)
+                sm.warp[k].bit = <uint64_t> 1 << (k // self.schedulers)
             for k in range(self.schedulers):
                 sm.scheduler[k].last = sm.scheduler[k].last_age = -1
                 sm.scheduler[k].stale = True
@@ -234,7 +225,7 @@ cdef class Scheduling(Prediction):
         for k in range(self.schedulers):
             sm.scheduler[k].stale = True
         sm.victims.stale = sm.footprints.stale = True
-        sm.wake[0] = min(sm.wake[0], self.now + 1)
+        wakes_rouse(&self.wakes, sm.number, self.now + 1, self.now)
 
     cdef void _open_barrier(self, Sm* sm, int64_t slot) noexcept nogil:
         cdef int64_t i
@@ -247,43 +238,22 @@ cdef class Scheduling(Prediction):
     # ---- S4: issue
 
     cdef int _issue(self, int64_t i, int64_t t) noexcept nogil:
+        """Let each scheduler issue an instruction, if it can; call `_can_issue` before."""
         cdef Sm* sm = &self.sm[i]
         cdef Scheduler* s
-        cdef int64_t k, turn, place, first = t if self.first_by_cycle else sm.first_scheduler
+        cdef int64_t k = (t if self.first_by_cycle else sm.first_scheduler) % self.schedulers, turn, place
         cdef uint64_t candidates
-        if self.ranking:
-            self._rank_if_stale(sm, t)
         for turn in range(self.schedulers):
-            k = (first + turn) % self.schedulers
             s = &sm.scheduler[k]
             candidates = self._candidates(sm, k)
-            if candidates == 0:
-                continue
-            place = scheduler_pick(s, self.sched, candidates, sm.warp, k, self.schedulers, self.fetch_group)
-            s.last = place
-            s.last_age = sm.warp[k + place * self.schedulers].age
-            if self._issue_from(i, t, k + place * self.schedulers) < 0:
-                return C_MEMORY
+            if candidates != 0:
+                place = scheduler_pick(s, self.sched, candidates, sm.warp, k, self.schedulers, self.fetch_group)
+                s.last = place
+                s.last_age = sm.warp[k + place * self.schedulers].age
+                if self._issue_from(i, t, k + place * self.schedulers) < 0:
+                    return C_MEMORY
+            k = k + 1 if k + 1 < self.schedulers else 0
         return C_GO
-
-    cdef bint _can_issue(self, Sm* sm, int64_t t) noexcept nogil:
-        """Return whether some warp of an SM can issue in cycle `t`."""
-        cdef int64_t k
-        if self.ranking:
-            self._rank_if_stale(sm, t)
-        for k in range(self.schedulers):
-            if self._candidates(sm, k) != 0:
-                return True
-        return False
-
-    cdef inline uint64_t _candidates(self, Sm* sm, int64_t k) noexcept nogil:
-        """Return the warps of scheduler `k` that can issue, as bits by place."""
-        cdef Scheduler* s = &sm.scheduler[k]
-        if sm.entries >= self.ldst_queue:
-            return s.freely
-        if self.throttle == THROTTLE_NONE:
-            return s.freely | s.with_room | s.as_active
-        return s.freely | s.with_room | (s.as_active & self._active(sm, k))
 
     cdef uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil:
         """Return the warps of scheduler `k` that may issue loads, as bits by place."""
@@ -356,7 +326,7 @@ cdef class Scheduling(Prediction):
                 # It fits once the scores have fallen enough; ranks change only where a score has reached the base.
                 v.until = t + min(decay, (sum - n * v.base + raised - 1) // raised)
                 return
-            sm.scheduler[warp % self.schedulers].active |= <uint64_t> 1 << (warp // self.schedulers)
+            sm.scheduler[sm.warp[warp].scheduler].active |= sm.warp[warp].bit
 
     cdef bint _goes_before(self, const Sm* sm, int64_t a, int64_t b, int64_t t) noexcept nogil:
         cdef int64_t first = victims_score(&sm.victims, a, t), second = victims_score(&sm.victims, b, t)
@@ -366,9 +336,10 @@ cdef class Scheduling(Prediction):
         """Issue the next instruction of a warp that can issue."""
         cdef Sm* sm = &self.sm[i]
         cdef Warp* w = &sm.warp[warp]
+        cdef const Instruction* next = &w.program[w.at]
         cdef BlockSlot* b
         sm.n.warp_instructions += 1
-        sm.n.thread_instructions += w.lanes[w.at]
+        sm.n.thread_instructions += next.lanes
         if w.gap_left > 0:
             self._log(LOG_ISSUE, t, i, warp, 0, 0)
             w.gap_left -= 1
@@ -379,20 +350,20 @@ cdef class Scheduling(Prediction):
             if w.gap_left == 0 or w.resting:
                 self._stand(sm, warp)
             return C_GO
-        if w.op[w.at] == BARRIER:
+        if next.op == BARRIER:
             self._log(LOG_ISSUE, t, i, warp, 2, 0)
             w.at_barrier = True
-            sm.scheduler[warp % self.schedulers].stale = True
+            sm.scheduler[w.scheduler].stale = True
             sm.victims.stale = sm.footprints.stale = True
-            b = &sm.slot[warp // self.block_warps]
+            b = &sm.slot[w.slot]
             b.waiting += 1
             if b.waiting == b.alive:
                 sm.check = True
         else:
             self._log(LOG_ISSUE, t, i, warp, 1, 0)
-            if w.count[w.at] > 0 and self._enter_unit(sm, warp) < 0:
+            if next.count > 0 and self._enter_unit(sm, warp) < 0:
                 return C_MEMORY
-            warp_remember(w, w.op[w.at] == LOAD and w.count[w.at] > 0)
+            warp_remember(w, next.op == LOAD and next.count > 0)
         warp_advance(w)
         if warp_starved(w):
             self.starved[2 * self.starved_size] = i
@@ -405,16 +376,20 @@ cdef class Scheduling(Prediction):
 
     cdef int _enter_unit(self, Sm* sm, int64_t warp) noexcept nogil:
         cdef Warp* w = &sm.warp[warp]
-        cdef Entry* e = &sm.entry[(sm.entry_head + sm.entries) % self.ldst_queue]
+        cdef const Instruction* next = &w.program[w.at]
+        cdef int64_t place = sm.entry_head + sm.entries
+        cdef Entry* e = &sm.entry[place if place < self.ldst_queue else place - self.ldst_queue]
         e.warp = warp
-        sm.first_scheduler = warp % self.schedulers + 1
-        e.op = w.op[w.at]
-        e.local = w.flags[w.at] & LOCAL_FLAG
-        e.pc = w.pc[w.at]
+        sm.first_scheduler = w.scheduler + 1
+        e.op = next.op
+        e.local = next.flags & LOCAL_FLAG
+        e.pc = next.pc
         e.at = 0
-        e.count = w.count[w.at]
+        e.count = next.count
         e.load = NONE
-        memcpy(e.ids, w.ids + w.id_at, <size_t> e.count * sizeof(int64_t))
+        e.ids[0] = w.ids[w.id_at]
+        if e.count > 1:
+            memcpy(e.ids + 1, w.ids + w.id_at + 1, <size_t> (e.count - 1) * sizeof(int64_t))
         if self.sized:
             memcpy(e.sectors, w.sectors + w.id_at, <size_t> e.count * sizeof(uint64_t))
         if self.recording:
@@ -427,10 +402,9 @@ cdef class Scheduling(Prediction):
             if e.load == NONE:
                 return C_MEMORY
             sm.load[e.load] = Load(
-                warp, w.issued, 1, -1, e.count, e.pc, (w.flags[w.at] & PAST_FLAG) != 0,
-                self.allocating_apart
-                and not sm.scheduler[warp % self.schedulers].allocating >> (warp // self.schedulers) & 1,
-                NONE, w.flags[w.at] & LEAVES_FLAG != 0, 0, NONE,
+                warp, w.issued, 1, -1, e.count, e.pc, (next.flags & PAST_FLAG) != 0,
+                self.allocating_apart and sm.scheduler[w.scheduler].allocating & w.bit == 0,
+                NONE, next.flags & LEAVES_FLAG != 0, 0, NONE,
             )
             if self.admission == ADMIT_BY_PATTERN and not e.local:
                 sm.load[e.load].pattern = patterns_number(&sm.patterns, e.pc)

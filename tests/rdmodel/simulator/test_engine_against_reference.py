@@ -171,6 +171,17 @@ def test_without_limits_on_what_is_in_flight_they_run_alike(allocate, seed, sms,
     check(random, gpu, random_blocks(random, 2 * sms, 3, mix), 2, sms, memory)
 
 
+@pytest.mark.parametrize(("sms", "slices"), [(63, 2), (70, 65)])
+@examples(4, least=1)
+@given(SEEDS)
+def test_as_many_sms_and_slices_as_large_gpus_have_run_alike(sms, slices, seed):
+    # The cycles in which they wake are kept in several words of bits.
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(random, l2={"slices": slices}, dram={"latency": 80, "queue": 8, "clock": 1500})
+    mix = Mix(most=3, needs=(0, 0, 1), pool=tuple(range(400)), ops=MOSTLY_LOADS)
+    check(random, gpu, random_blocks(random, sms + 8, 1, mix), 1, sms)
+
+
 # ---- real traces, through the public door
 
 
