@@ -6,6 +6,7 @@ import argparse
 
 from rdmodel.cli.option_values import output_form, selected_gpu
 from rdmodel.cli.output import print_json, print_note, print_notes
+from rdmodel.common.text import counted
 from rdmodel.errors import SimulationError
 from rdmodel.gpu.device_properties import device_properties
 from tracegen.recording import nvcc
@@ -25,7 +26,7 @@ def run_record(arguments: argparse.Namespace) -> None:
         overwrite=arguments.overwrite,
     )
     print_notes(recorded.notes)
-    launches = f"{recorded.launches:,} launch" + ("es" if recorded.launches != 1 else "")
+    launches = counted(recorded.launches, "launch", "launches")
     if output_form(arguments) == "json":
         print_json(
             {

@@ -14,7 +14,7 @@ from rdmodel.cli.text_tables import (
     format_sms,
     format_table,
 )
-from rdmodel.common.text import count, percent
+from rdmodel.common.text import count, counted, percent
 from rdmodel.gpu.occupancy import Occupancy
 from rdmodel.policies import IndexFunction, Policy
 from rdmodel.policies.combinations import member_text
@@ -64,7 +64,7 @@ def _format_heading(result: Simulation, index: IndexFunction | None) -> str:
     blocks = format_blocks(sum(sm.blocks for sm in result.per_sm), result.config)
     stores = "" if options["stores"] else ", without stores"
     before = result.config.get("earlier_launches", 0)
-    warm = f", L2 as {count(before)} launch{'es' if before > 1 else ''} left it" if before else ""
+    warm = f", L2 as {counted(before, 'launch', 'launches')} left it" if before else ""
     schedule = f"scheduler {options['sched']}{stores}, seed {result.seed}{warm}"
     return (
         f"{format_kernel(result.kernel, result.config)} on {format_gpu(result.gpu)}, simulated\n"

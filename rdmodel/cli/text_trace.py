@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rdmodel.cli.text_tables import format_table
 from rdmodel.cli.text_work import format_work
-from rdmodel.common.text import shape_text, size_text
+from rdmodel.common.text import counted, shape_text, size_text
 from rdmodel.errors import escape_unprintable
 from rdmodel.trace.summary import Summary
 from tracegen.formats import LaunchEntry
@@ -55,7 +55,7 @@ def format_launches(source: str, form: str, listed: Sequence[LaunchEntry]) -> st
         for entry in listed
         for threads in [entry.launch.blocks * entry.launch.block_threads]
     ]
-    number = f"{len(listed):,} launch" + ("es" if len(listed) != 1 else "")
+    number = counted(len(listed), "launch", "launches")
     return f"{escape_unprintable(source)}: {number} (format {form})\n\n{format_table(rows, right=(0, 4))}"
 
 

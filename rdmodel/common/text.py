@@ -17,6 +17,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
+def counted(number: int, noun: str, plural: str) -> str:
+    """Format how many things there are: 1 launch, 1,200 launches."""
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 def percent(part: float, whole: float) -> str:
     """Format `part` as a percentage of `whole`; a dash if `whole` is 0, or if `part` is an undefined rate."""
     return f"{100 * part / whole:.2f} %" if whole and not isnan(part) else "-"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rdmodel.common.late_dataclass import dataclass
+from rdmodel.common.text import counted
 
 FILE = Path(__file__).with_name("expected_errors.toml")
 """The data file."""
@@ -42,7 +43,7 @@ class ExpectedError:
 
     def __str__(self) -> str:
         """Return the error in one line."""
-        measured = f"{self.kernels} kernel{'s' if self.kernels > 1 else ''} {KINDS[self.kind]}"
+        measured = f"{counted(self.kernels, 'kernel', 'kernels')} {KINDS[self.kind]}"
         fitted = f"; {self.fitted} was fitted to them" if self.fitted else ""
         return f"typical error on {self.architecture} {self.points:.1f} points ({measured}{fitted})"
 

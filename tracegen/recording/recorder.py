@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rdmodel.common.late_dataclass import dataclass
+from rdmodel.common.text import counted
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.trace.replacement import folder_replaced_when_complete, recover, resolve_folder
 from tracegen.recording.device import RecordedDevice
@@ -100,7 +101,7 @@ def record(
                 raise run.error
     except OSError as error:
         raise TraceError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    until_then = f"{target} holds the {run.launches} {'launch' if run.launches == 1 else 'launches'} until then"
+    until_then = f"{target} holds the {counted(run.launches, 'launch', 'launches')} until then"
     if isinstance(run.error, TraceError):
         raise TraceError(f"{run.error}; {until_then}")
     if isinstance(run.error, KeyboardInterrupt):
