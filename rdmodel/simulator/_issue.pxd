@@ -76,7 +76,7 @@ cdef struct Warp:
 cdef struct Scheduler:
     int64_t last, last_age   # the warp that issued last: its place among the scheduler's warps, and its age
     int64_t group            # the current one, if the scheduler or a policy chooses groups
-    uint64_t[4] standing     # its warps of each standing, as bits by place; those that cannot issue are not kept right
+    uint64_t[4] standing     # its warps of each standing, as bits by place; nothing reads those of CANNOT
     # Throttling: warps that may issue loads, and those whose loads may allocate. `stale`: both must be computed again.
     uint64_t active, allocating
     bint stale
