@@ -22,7 +22,6 @@ from rdmodel.simulator._patterns cimport STREAMING, patterns_end, patterns_prote
 from rdmodel.simulator._period cimport Period, thrashes
 from rdmodel.simulator._plugins cimport ADMITTING, Plugins
 from rdmodel.simulator._victims cimport victims_put, victims_raise, victims_take
-from rdmodel.simulator._wakes cimport wakes_rouse
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport Item, ring_push
@@ -300,7 +299,7 @@ cdef class Admission(Plugins):
         if cache_open_or_close(&sm.cache, &sm.closed, &sm.looked, &sm.not_found, self.max_missing_share, stays_open):
             # A stalled access may succeed now.
             sm.retry = True
-            wakes_rouse(&self.wakes, sm.number, self.now + 1, self.now)
+            self._rouse(sm.number, self.now + 1)
 
     cdef void _adjust_distance(self, Sm* sm) noexcept nogil:
         """PDP: choose the distance for which the reuses of the period were best protected."""
@@ -309,7 +308,7 @@ cdef class Admission(Plugins):
         sm.distance = distances_best(&sm.distances, sm.cache.ways)
         # A stalled access may succeed now, or bypass.
         sm.retry = True
-        wakes_rouse(&self.wakes, sm.number, self.now + 1, self.now)
+        self._rouse(sm.number, self.now + 1)
 
     cdef void _end_patterns(self, Sm* sm, int64_t warp) noexcept nogil:
         """APCM: end the protection and the monitoring of a warp that has ended."""
@@ -320,4 +319,4 @@ cdef class Admission(Plugins):
         sm.patterns.guard[warp].number = NONE
         # A stalled access may succeed now.
         sm.retry = True
-        wakes_rouse(&self.wakes, sm.number, self.now + 1, self.now)
+        self._rouse(sm.number, self.now + 1)

@@ -205,7 +205,7 @@ cdef inline const Request* channel_command(Channel* c, int64_t now) noexcept nog
     # cycle, before which no other is possible. The oldest request for an open row is first, and then the oldest of the
     # banks that may open one. O(banks with requests).
     cdef const Request* served
-    cdef int64_t word, at, time, order, soonest = FOREVER, first = FOREVER, bank = NONE, opening = 0
+    cdef int64_t word, at, time, soonest = FOREVER, first = FOREVER, bank = NONE, opening = 0
     cdef uint64_t left
     cdef const Choice* choice
     for word in range(c.banks + 63 >> 6):
@@ -215,12 +215,13 @@ cdef inline const Request* channel_command(Channel* c, int64_t now) noexcept nog
             left &= left - 1
             choice = &c.choice[at]
             time = allowed_time(c, choice)
-            # The processor could not predict a branch here.
-            soonest = min(soonest, time if time > now else <int64_t> FOREVER)
-            order = choice.order if time <= now else <int64_t> FOREVER
-            opening += order & OPENS != 0 and order != FOREVER
-            bank = at if order < first else bank
-            first = min(first, order)
+            if time > now:
+                soonest = min(soonest, time)
+            else:
+                opening += choice.order & OPENS != 0
+                if choice.order < first:
+                    first = choice.order
+                    bank = at
     if bank == NONE:
         c.next = soonest
         return NULL

@@ -22,9 +22,7 @@ from rdmodel.simulator._patterns cimport patterns_init
 from rdmodel.simulator._period cimport period_end, period_over
 from rdmodel.simulator._release cimport slice_free, sm_free
 from rdmodel.simulator._victims cimport victims_begin
-from rdmodel.simulator._wakes cimport (
-    NEVER, wakes_due, wakes_free, wakes_init, wakes_next, wakes_plan, wakes_rouse, wakes_take,
-)
+from rdmodel.simulator._wakes cimport NEVER, wakes_due, wakes_free, wakes_init, wakes_next, wakes_plan, wakes_take
 from rdmodel.structures._index cimport index_read
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._pool cimport pool_init
@@ -238,7 +236,7 @@ cdef class Machine(Feeding):
         if b.alive == 0:
             self._log(LOG_END, self.now, sm, slot, b.block, 0)
             self.last_end = max(self.last_end, self.now)
-        wakes_rouse(&self.wakes, m.number, self.now + 1, self.now)
+        self._rouse(sm, self.now + 1)
 
     def decline_block(self, int64_t sm, int64_t slot):
         """Leave a block slot empty for good: there are no more blocks."""
@@ -324,7 +322,7 @@ cdef class Machine(Feeding):
             if self.predicting:
                 self._follow(&self.sm[self.subject_sm], self.subject)
             self._stand(&self.sm[self.subject_sm], self.subject)
-            wakes_rouse(&self.wakes, self.sm[self.subject_sm].number, self.now + 1, self.now)
+            self._rouse(self.subject_sm, self.now + 1)
         if self.any_check:
             self.any_check = False
             for i in range(self.sms):
@@ -366,7 +364,7 @@ cdef class Machine(Feeding):
             self._end_warps(sm, slot)
             while 0 < b.alive == b.waiting:
                 self._open_barrier(sm, slot)
-                wakes_rouse(&self.wakes, sm.number, self.now + 1, self.now)
+                self._rouse(sm.number, self.now + 1)
                 self._end_warps(sm, slot)
             if b.alive == 0 and b.stores == 0:
                 if sm.monitored:

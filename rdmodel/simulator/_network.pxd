@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from rdmodel.simulator._cache cimport Spread
 from rdmodel.simulator._clock cimport Clock
 from rdmodel.simulator._machine cimport Slice, Sm
-from rdmodel.simulator._wakes cimport Wakes
+from rdmodel.simulator._wakes cimport Wakes, wakes_rouse
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._ring cimport Item, Ring, ring_first
 
@@ -118,6 +118,10 @@ cdef class Network:
     cdef void _append_log(
         self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c
     ) noexcept nogil
+
+    cdef inline void _rouse(self, int64_t number, int64_t time) noexcept nogil:
+        # Let an SM or a slice wake at a time after `now`, unless it wakes earlier.
+        wakes_rouse(&self.wakes, number, time, self.now)
 
     cdef inline int64_t _slice_of(self, int64_t line) noexcept nogil:
         # Return the slice of a line.

@@ -17,7 +17,7 @@ from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
     SECTORS_AT, SENDER_AT, UPDATE, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm, asked_by, fill_helps, who_asks,
 )
-from rdmodel.simulator._wakes cimport NEVER, wakes_plan, wakes_rouse
+from rdmodel.simulator._wakes cimport NEVER, wakes_plan
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
 from rdmodel.structures._ring cimport Item, Ring, ring_at, ring_first, ring_pop, ring_push
@@ -131,7 +131,7 @@ cdef class Network:
             item.time = self._travel(&sm.request_port, &s.request_port, flits, self.x_latency, t) + self.l_latency
             item.what |= i << SENDER_AT
             s.occupancy += 1
-            wakes_rouse(&self.wakes, s.number, item.time, self.now)
+            self._rouse(s.number, item.time)
             cache_expect(&s.cache, item.line)
             if ring_push(&s.input, item) < 0:
                 return C_MEMORY
@@ -244,7 +244,7 @@ cdef class Network:
         cdef Sm* m = &self.sm[sm]
         cdef int64_t flits = self._response_flits(sectors) if self.sized else self.data_flits
         cdef int64_t time = self._travel(&s.response_port, &m.response_port, flits, self.x_latency, t)
-        wakes_rouse(&self.wakes, m.number, time, self.now)
+        self._rouse(m.number, time)
         if id >= 0:
             cache_fetch(&m.cache, id & ~HINT)
         return C_MEMORY if ring_push(&m.responses, Item(time, line, id, t << SECTORS_AT)) < 0 else C_GO
@@ -253,17 +253,17 @@ cdef class Network:
         """Tell the SM that a store of one of its blocks has been served."""
         cdef Sm* m = &self.sm[item.what >> SENDER_AT]
         cdef int64_t time = self._travel(&s.response_port, &m.response_port, self.read_flits, self.x_latency, t)
-        wakes_rouse(&self.wakes, m.number, time, self.now)
+        self._rouse(m.number, time)
         return C_MEMORY if ring_push(&m.responses, Item(time, item.line, item.id, WRITE)) < 0 else C_GO
 
     cdef int _serve(self, int64_t p, int64_t t) noexcept nogil:
-        """P2: handle one request per L2 cycle."""
+        """P2: handle one request per L2 cycle; if the first one has stalled, something may help it now."""
         cdef Slice* s = &self.slice[p]
         cdef int64_t cycle = self.l_clock.first, end = self.l_clock.next
         cdef Ring* queue = self._first_input(s)
         cdef Item item
         cdef int outcome
-        while cycle < end and queue.size > 0 and ring_first(queue).time <= t and (not s.stalled or s.retry):
+        while cycle < end and queue.size > 0 and ring_first(queue).time <= t:
             if s.stalled:
                 s.n.fails[s.reason - FAILED] += cycle - s.since
                 s.stalled = False
@@ -317,7 +317,7 @@ cdef class Network:
         """Let the SM that has waited longest send."""
         cdef int64_t i = ring_pop(&s.waiting).what
         self.sm[i].waiting = False
-        wakes_rouse(&self.wakes, self.sm[i].number, t + 1, self.now)
+        self._rouse(i, t + 1)
         return self._send(i, t)
 
     cdef int _handle(self, Slice* s, const Item* item, int64_t t) noexcept nogil:
@@ -385,7 +385,7 @@ cdef class Network:
         if cache_open_or_close(&s.cache, &s.closed, &s.looked, &s.not_found, max_missing_share, False):
             # A stalled request may succeed now.
             s.retry = True
-            wakes_rouse(&self.wakes, s.number, self.now + 1, self.now)
+            self._rouse(s.number, self.now + 1)
 
     cdef int _fetch(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil:
         """Read an absent line from the DRAM: take way, MSHR and a place in the DRAM's queue, or nothing."""

@@ -13,7 +13,6 @@ from rdmodel.simulator._machine cimport (
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
 from rdmodel.simulator._sectored_network cimport SectoredNetwork
-from rdmodel.simulator._wakes cimport wakes_rouse
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport Item, ring_push
 
@@ -73,7 +72,7 @@ cdef class PartitionedNetwork(SectoredNetwork):
         """Send a message to the home of its line."""
         cdef Slice* home = &self.slice[self._slice_of(item.line)]
         item.time = self._travel(&s.request_exit, &home.request_entry, flits, 0, t) + self.partition_latency
-        wakes_rouse(&self.wakes, home.number, item.time, self.now)
+        self._rouse(home.number, item.time)
         return C_MEMORY if ring_push(&home.crossed, item) < 0 else C_GO
 
     cdef int _respond(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil:
@@ -85,7 +84,7 @@ cdef class PartitionedNetwork(SectoredNetwork):
         reader = &self.slice[sm - self.sms]
         time = self._travel(&s.answer_exit, &reader.answer_entry, self._response_flits(sectors), 0, t)
         time += self.partition_latency
-        wakes_rouse(&self.wakes, reader.number, time, self.now)
+        self._rouse(reader.number, time)
         return C_MEMORY if ring_push(&reader.answers, Item(time, line, id, sectors)) < 0 else C_GO
 
     cdef int _acknowledge(self, Slice* s, Item item, int64_t t) noexcept nogil:
@@ -96,7 +95,7 @@ cdef class PartitionedNetwork(SectoredNetwork):
         item.time = self._travel(&s.answer_exit, &entrance.answer_entry, self.read_flits, 0, t)
         item.time += self.partition_latency
         item.id = ~item.id
-        wakes_rouse(&self.wakes, entrance.number, item.time, self.now)
+        self._rouse(entrance.number, item.time)
         return C_MEMORY if ring_push(&entrance.answers, item) < 0 else C_GO
 
     cdef int _take_answer(self, Slice* s, int64_t t, Item item) noexcept nogil:

@@ -13,7 +13,6 @@ from rdmodel.simulator._issue cimport Warp
 from rdmodel.simulator._loadstore cimport NO_WAY, PROTECTED, WAY, LoadStore
 from rdmodel.simulator._machine cimport BYPASSED, Load, Sm
 from rdmodel.simulator._period cimport Period, period_over
-from rdmodel.simulator._wakes cimport wakes_rouse
 from rdmodel.structures._lru cimport NONE
 
 FAULT_TEXTS = {
@@ -262,7 +261,7 @@ cdef class Plugins(LoadStore):
                 p.table.ended(p.state[self._number_of(sm)], &told)
         # A stalled access may succeed now.
         sm.retry = True
-        wakes_rouse(&self.wakes, sm.number, self.now + 1, self.now)
+        self._rouse(sm.number, self.now + 1)
 
     cdef bint _end_plugin_periods(self) noexcept nogil:
         """Report the ends of periods to the plug-ins; return whether there was one."""
@@ -288,5 +287,5 @@ cdef class Plugins(LoadStore):
                 sm = &self.sm[i]
                 self._make_stale(sm)
                 sm.retry = True
-                wakes_rouse(&self.wakes, sm.number, self.now + 1, self.now)
+                self._rouse(sm.number, self.now + 1)
         return over

@@ -21,7 +21,7 @@ from rdmodel.simulator._period cimport Period, thrashes
 from rdmodel.simulator._plugins cimport THROTTLING
 from rdmodel.simulator._prediction cimport Prediction
 from rdmodel.simulator._victims cimport Victims, victims_init, victims_score
-from rdmodel.simulator._wakes cimport NEVER, wakes_rouse
+from rdmodel.simulator._wakes cimport NEVER
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
 from rdmodel.structures._ring cimport Item, ring_push
@@ -225,7 +225,7 @@ cdef class Scheduling(Prediction):
         for k in range(self.schedulers):
             sm.scheduler[k].stale = True
         sm.victims.stale = sm.footprints.stale = True
-        wakes_rouse(&self.wakes, sm.number, self.now + 1, self.now)
+        self._rouse(sm.number, self.now + 1)
 
     cdef void _open_barrier(self, Sm* sm, int64_t slot) noexcept nogil:
         cdef int64_t i

@@ -13,7 +13,6 @@ cdef enum:
 
 cdef struct Wakes:
     int64_t* time         # [count]
-    int64_t count
     int64_t words         # of the bits of a slot
     uint64_t* slot        # [SLOTS x words]
     uint64_t filled       # slots with bits
@@ -22,7 +21,6 @@ cdef struct Wakes:
 cdef inline int wakes_init(Wakes* w, int64_t count) noexcept nogil:
     # Nothing wakes yet. -1: out of memory.
     cdef int64_t i
-    w.count = count
     w.words = count + 63 >> 6
     w.filled = 0
     w.time = <int64_t*> malloc(<size_t> count * sizeof(int64_t))
@@ -56,8 +54,7 @@ cdef inline void wakes_plan(Wakes* w, int64_t number, int64_t time, int64_t now)
 cdef inline void wakes_rouse(Wakes* w, int64_t number, int64_t time, int64_t now) noexcept nogil:
     # Let a number wake at `time`, unless it wakes earlier.
     if time < w.time[number]:
-        w.time[number] = time
-        wakes_mark(w, number, now)
+        wakes_plan(w, number, time, now)
 
 
 cdef inline uint64_t wakes_take(Wakes* w, int64_t word, int64_t t) noexcept nogil:
