@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdmodel.cli.text_tables import format_gpu, format_table
+from rdmodel.common.text import counted
 from rdmodel.tiling.values import tile_size_text, tile_text
 
 OBJECTIVE_LABELS: Mapping[str, str] = {
@@ -31,7 +32,7 @@ def format_ranking(plain: Plain, top: int) -> str:
     rows = [head, *(_tile_row(tile, name) for tile in best)]
     right = range(len(head) - 1)
     lines = [
-        f"{plain['kernel']} on {format_gpu(plain['gpu'])}: {_format_count(len(tiles))} by {unit}, "
+        f"{plain['kernel']} on {format_gpu(plain['gpu'])}: {counted(len(tiles), 'tile')} by {unit}, "
         f"least first ({plain['effort']})",
         "",
         format_table(rows, right),
@@ -59,10 +60,6 @@ def _format_value(value: float, objective: str) -> str:
     return f"{value:#.4g}" if objective == "time" and value < 1000 else f"{value:,.0f}"
 
 
-def _format_count(count: int, more: str = "") -> str:
-    return f"{count:,} {more}{'tile' if count == 1 else 'tiles'}"
-
-
 def _format_rest(plain: Plain, hidden: int) -> list[str]:
     """Return lines about the tiles that are not in the table."""
     lines = []
@@ -70,7 +67,7 @@ def _format_rest(plain: Plain, hidden: int) -> list[str]:
     pruned = sum(tile["pruned"] is not None for tile in plain["tiles"]) - expected
     if hidden:
         fates = _format_fate(pruned, "estimated roughly") + _format_fate(expected, "not estimated")
-        lines.append(_format_count(hidden, "more ") + fates)
+        lines.append(counted(hidden, "more tile") + fates)
     lines += [f"cannot run: {tile_text(tile['tile'])}: {tile['reason']}" for tile in plain["infeasible"]]
     return ["", *lines] if lines else []
 

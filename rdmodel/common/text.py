@@ -17,9 +17,9 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
-def counted(number: int, noun: str, plural: str) -> str:
-    """Format how many things there are: 1 launch, 1,200 launches."""
-    return f"{number:,} {noun if number == 1 else plural}"
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Format how many things there are: 1 kernel, 1,200 kernels; without `plural`, it is the noun with an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def percent(part: float, whole: float) -> str:

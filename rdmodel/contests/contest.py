@@ -18,6 +18,7 @@ from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.common.progress import Progress
 from rdmodel.common.ratios import geometric_interval
+from rdmodel.common.text import counted
 from rdmodel.contests.defaults import default_combinations
 from rdmodel.contests.kept_runs import KeptRuns, RunArguments
 from rdmodel.errors import ConfigError, suggestion
@@ -161,8 +162,8 @@ class Contest(Presented):
         """Return the geometric means in one line."""
         means = {name: self.geometric_mean(name) for name in self.names[1:]}
         text = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items() if mean is not None)
-        count = sum(self.complete)
-        return f"IPC relative to {BASELINE} over {count} kernel{'' if count == 1 else 's'}: {text or 'nothing to say'}"
+        kernels = counted(sum(self.complete), "kernel")
+        return f"IPC relative to {BASELINE} over {kernels}: {text or 'nothing to say'}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contest with all runs as plain numbers, strings and dicts, ready for JSON."""

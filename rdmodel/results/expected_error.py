@@ -43,7 +43,7 @@ class ExpectedError:
 
     def __str__(self) -> str:
         """Return the error in one line."""
-        measured = f"{counted(self.kernels, 'kernel', 'kernels')} {KINDS[self.kind]}"
+        measured = f"{counted(self.kernels, 'kernel')} {KINDS[self.kind]}"
         fitted = f"; {self.fitted} was fitted to them" if self.fitted else ""
         return f"typical error on {self.architecture} {self.points:.1f} points ({measured}{fitted})"
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rdmodel.common.axes import draw_groups, draw_lines, given_or_new, literal, nothing_to_draw
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
+from rdmodel.common.text import counted
 from rdmodel.errors import ConfigError
 from rdmodel.results.prediction import Prediction
 from rdmodel.results.simulation import Simulation
@@ -139,7 +140,7 @@ class Sweep(Presented):
         """Return the numbers of kernels, points and results in one line."""
         kernels = len({row.trace for row in self.rows})
         ran = len(self.rows) - len(self.infeasible)
-        return f"{_count(kernels, 'kernel')}, {_count(len(self.rows), 'point')} ({self.engine}), {ran} with a result"
+        return f"{counted(kernels, 'kernel')}, {counted(len(self.rows), 'point')} ({self.engine}), {ran} with a result"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain numbers, strings, lists and dicts, ready for JSON."""
@@ -167,7 +168,3 @@ class Sweep(Presented):
                 yield {**shown, "L1 miss rate (%)": 100 * row.result.miss_rate, "cycles": row.result.cycles}
             else:
                 yield {**shown, "L1 miss rate (%)": 100 * row.result.miss_rate, "steps": row.result.steps}
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
