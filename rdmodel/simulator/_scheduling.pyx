@@ -387,6 +387,7 @@ cdef class Scheduling(Prediction):
         e.at = 0
         e.count = next.count
         e.load = NONE
+        # Most instructions have one line: a call would take longer than its copy.
         e.ids[0] = w.ids[w.id_at]
         if e.count > 1:
             memcpy(e.ids + 1, w.ids + w.id_at + 1, <size_t> (e.count - 1) * sizeof(int64_t))
