@@ -63,7 +63,7 @@ DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
         "help": "paper only: draw a separate latency for a merged request instead of that of the request in flight",
     },
     "--sched": {
-        **choice("sched", ("random", "fifo", "lrr", "gto", "oldest")),
+        **choice("sched", ("random", "fifo", "lrr", "gto", "oldest", "gty")),
         "default": "random",
         "help": "hardware only: order in which ready warps issue",
     },
@@ -236,7 +236,7 @@ def add_schedule(group: argparse._ArgumentGroup) -> None:
         "--sched",
         help="warp scheduler of the simulated machine",
         default_text=DEFAULT_OF_GPU,
-        **choice("sched", ("lrr", "gto", "two-level", "old")),
+        **choice("sched", ("lrr", "gto", "two-level", "old", "gty")),
     )
     add_option(
         group,

@@ -20,7 +20,7 @@ from rdmodel.gpu.rates import RatesConfig
 from rdmodel.policies import IndexFunction, index_function
 from rdmodel.policies.index import index_to_dict
 
-CoreSched = Literal["lrr", "gto", "two-level", "old"]
+CoreSched = Literal["lrr", "gto", "two-level", "old", "gty"]
 FirstScheduler = Literal["fair", "cycle"]
 T = TypeVar("T")
 
@@ -45,10 +45,10 @@ class CoreConfig:
     """The warp schedulers and the load/store unit of an SM; only the simulator reads them.
 
     `schedulers` share the warps by slot. Each issues one instruction per cycle, from a warp that `sched` selects
-    ("lrr": loose round-robin; "gto": greedy, then oldest; "two-level": round-robin within a group of `fetch_group`
-    warps; "old": oldest). `first_scheduler` acts first in a cycle ("fair": the one after that which filled the
-    load/store unit last; "cycle": the next one in every cycle). `ldst_queue` memory instructions fit into the
-    load/store unit. A transaction that hits receives its data `hit_latency` cycles later. A warp that issues a
+    ("lrr": loose round-robin; "gto": greedy, then oldest; "gty": greedy, then youngest; "two-level": round-robin within
+    a group of `fetch_group` warps; "old": oldest). `first_scheduler` acts first in a cycle ("fair": the one after that
+    which filled the load/store unit last; "cycle": the next one in every cycle). `ldst_queue` memory instructions fit
+    into the load/store unit. A transaction that hits receives its data `hit_latency` cycles later. A warp that issues a
     non-memory instruction may issue again `alu_latency` cycles later, as though each of these instructions needed the
     result of the one before it. With `store_acks`, a block keeps its slot until the L2 has acknowledged its stores.
     """

@@ -12,6 +12,7 @@ cdef enum:
     SCHED_LRR = 2        # loose round-robin: the first ready slot behind that of the last issuer
     SCHED_GTO = 3        # greedy, then oldest: the last issuer if it is ready, else the oldest warp
     SCHED_OLDEST = 4
+    SCHED_GTY = 5        # greedy, then youngest
 
 cdef enum:
     MAX_SCHEDULERS = 4
@@ -44,10 +45,10 @@ cdef inline int64_t next_in_circle(
     return -1
 
 
-cdef inline int64_t oldest_of(
-    const uint64_t* ready, const uint64_t* slots_of, int64_t words, const Warp* warp
+cdef inline int64_t first_by_age(
+    const uint64_t* ready, const uint64_t* slots_of, int64_t words, const Warp* warp, bint youngest
 ) noexcept nogil:
-    # Return the slot in both sets whose warp is the oldest; -1 if there is none.
+    # Return the slot in both sets whose warp is the oldest, or the `youngest`; -1 if there is none.
     cdef int64_t word, slot, best = -1
     cdef uint64_t left
     for word in range(words):
@@ -55,7 +56,7 @@ cdef inline int64_t oldest_of(
         while left:
             slot = (word << 6) + lowest_bit(left)
             left &= left - 1
-            if best < 0 or warp[slot].age < warp[best].age:
+            if best < 0 or (warp[slot].age > warp[best].age) == youngest:
                 best = slot
     return best
 
@@ -67,6 +68,6 @@ cdef inline int64_t sched_pick(
     # choose by the order of the ready list instead.
     if s.kind == SCHED_LRR:
         return next_in_circle(ready, slots_of, words, s.last + 1 if s.last + 1 < slots else 0)
-    if s.kind == SCHED_GTO and s.last >= 0 and has_bit(ready, s.last) and warp[s.last].age == s.last_age:
+    if s.kind != SCHED_OLDEST and s.last >= 0 and has_bit(ready, s.last) and warp[s.last].age == s.last_age:
         return s.last
-    return oldest_of(ready, slots_of, words, warp)
+    return first_by_age(ready, slots_of, words, warp, s.kind == SCHED_GTY)

@@ -12,7 +12,7 @@ from rdmodel.model.options import STORES_IN_PLACE, Sched
 LATENCY_SIGMA_STEPS = 10.0
 """Variation of the miss latency: without it, warps stay synchronised longer than in the simulator."""
 
-NEAREST_SCHED: dict[CoreSched, Sched] = {"lrr": "lrr", "gto": "gto", "two-level": "lrr", "old": "oldest"}
+NEAREST_SCHED: dict[CoreSched, Sched] = {"lrr": "lrr", "gto": "gto", "two-level": "lrr", "old": "oldest", "gty": "gty"}
 """For each scheduler of the machine, the value of the model's `sched` that is most like it."""
 
 

@@ -14,7 +14,7 @@ from rdmodel.gpu.default import PAPER_GPU
 Definition = Literal["hardware", "paper"]
 Cta = Literal["replace", "waves"]
 Effects = Literal["after", "before"]
-Sched = Literal["random", "fifo", "lrr", "gto", "oldest"]
+Sched = Literal["random", "fifo", "lrr", "gto", "oldest", "gty"]
 Stall = Literal["park", "head"]
 FullSet = Literal["stall", "bypass"]
 Step = Literal["transaction", "instruction"]
@@ -59,7 +59,7 @@ class Options:
         `paper`: whether an access sees the effects that are due at its own time ("before").
     clip : bool
         `paper`: data of a merged request arrive together with those of the request in flight.
-    sched : "random", "fifo", "lrr", "gto" or "oldest"
+    sched : "random", "fifo", "lrr", "gto", "oldest" or "gty"
         `hardware`: choice of the next warp.
     schedulers : int
         `hardware`: number of schedulers, 1 to 4; a warp's slot determines its scheduler.

@@ -25,6 +25,7 @@ cdef enum:
     GTO = 1
     TWO_LEVEL = 2
     OLD = 3
+    GTY = 4
 
 # Standing of a warp with its scheduler.
 cdef enum:
@@ -225,14 +226,15 @@ cdef inline int64_t pick_next(uint64_t candidates, int64_t last) noexcept nogil:
     return lowest_bit(later if later != 0 else candidates)
 
 
-cdef inline int64_t pick_oldest(
-    uint64_t candidates, const Warp* warp, int64_t first, int64_t stride
+cdef inline int64_t pick_by_age(
+    uint64_t candidates, const Warp* warp, int64_t first, int64_t stride, bint youngest
 ) noexcept nogil:
+    # Return the place of the oldest candidate, or of the `youngest`.
     cdef int64_t place, best = lowest_bit(candidates)
     candidates &= candidates - 1
     while candidates != 0:
         place = lowest_bit(candidates)
-        if warp[first + place * stride].age < warp[first + best * stride].age:
+        if (warp[first + place * stride].age > warp[first + best * stride].age) == youngest:
             best = place
         candidates &= candidates - 1
     return best
@@ -250,7 +252,7 @@ cdef inline uint64_t oldest_bits(
     if limit < 0:
         return left
     while left != 0 and limit > 0:
-        place = pick_oldest(left, warp, first, stride)
+        place = pick_by_age(left, warp, first, stride, False)
         chosen |= <uint64_t> 1 << place
         left &= ~(<uint64_t> 1 << place)
         limit -= 1
@@ -279,6 +281,6 @@ cdef inline int64_t scheduler_pick(
         return pick_next(candidates, s.last)
     if kind == TWO_LEVEL:
         return pick_grouped(s, candidates, group)
-    if kind == GTO and s.last >= 0 and candidates >> s.last & 1 and warp[first + s.last * stride].age == s.last_age:
+    if kind != OLD and s.last >= 0 and candidates >> s.last & 1 and warp[first + s.last * stride].age == s.last_age:
         return s.last
-    return pick_oldest(candidates, warp, first, stride)
+    return pick_by_age(candidates, warp, first, stride, kind == GTY)

@@ -10,7 +10,7 @@ from rdmodel.simulator._allocation cimport allocation_search
 from rdmodel.simulator._cache cimport cache_fetch
 from rdmodel.simulator._congestion cimport LatencyRule, congestion_limit
 from rdmodel.simulator._issue cimport (
-    BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Instruction, Scheduler, Warp, oldest_bits, pick_oldest,
+    BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Instruction, Scheduler, Warp, oldest_bits, pick_by_age,
     scheduler_pick, warp_advance, warp_remember, warp_starved,
 )
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED
@@ -282,7 +282,7 @@ cdef class Scheduling(Prediction):
         cdef int permit
         s.active = s.allocating = 0
         while left != 0:
-            place = pick_oldest(left, sm.warp, k, self.schedulers)
+            place = pick_by_age(left, sm.warp, k, self.schedulers, False)
             bit = <uint64_t> 1 << place
             permit = self._ask_to_permit(sm, k + place * self.schedulers, rank)
             if permit != RDMODEL_WAIT:

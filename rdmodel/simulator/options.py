@@ -33,7 +33,7 @@ class SimulationOptions:
         Number of SMs; None: that of the GPU.
     blocks : int or None
         Number of blocks to run, from the start of the grid; None: the whole grid.
-    sched : {"lrr", "gto", "two-level", "old"} or None
+    sched : {"lrr", "gto", "two-level", "old", "gty"} or None
         Warp scheduler; None: ``core.sched`` of the GPU.
     memory : int or None
         None: crossbar, L2 and DRAM are simulated. N: an ideal memory responds to every miss N cycles later.

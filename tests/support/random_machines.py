@@ -66,7 +66,7 @@ def random_gpu(random, line=128, **parts):
         ),
         core=CoreConfig(
             schedulers=pick(1, 2, 3, 4),
-            sched=pick("lrr", "gto", "two-level", "old"),
+            sched=pick("lrr", "gto", "two-level", "old", "gty"),
             fetch_group=pick(1, 2, 3, 8),
             ldst_queue=pick(1, 1, 2, 4),
             hit_latency=pick(0, 1, 5, 20),

@@ -169,7 +169,7 @@ HARDWARE_FIELDS = {
     "definition": st.just("hardware"),
     **COMMON,
     "stores": st.sampled_from(["free", "step", "evict", "allocate", "update", "through"]),
-    "sched": st.sampled_from(["random", "fifo", "lrr", "gto", "oldest"]),
+    "sched": st.sampled_from(["random", "fifo", "lrr", "gto", "oldest", "gty"]),
     "schedulers": st.sampled_from([1, 1, 2, 3, 4]),
     "stall": st.sampled_from(["park", "head"]),
     "full_set": st.sampled_from(["stall", "bypass"]),
@@ -191,7 +191,7 @@ COMMON_HARDWARE_FIELDS = {
     **HARDWARE_FIELDS,
     **{name: st.just(value) for name, value in cores.USUAL_OPTIONS.items()},
     "lat_min": st.one_of(st.integers(1, 30), st.sampled_from([1000, 1023, 1024, 3000])),
-    "sched": st.sampled_from(["random", "random", "fifo", "lrr", "lrr", "gto", "oldest"]),
+    "sched": st.sampled_from(["random", "random", "fifo", "lrr", "lrr", "gto", "oldest", "gty"]),
     "stores": st.sampled_from(["free", "allocate", "update", "through", "evict"]),
 }
 

@@ -114,7 +114,8 @@ class Scheduler:
             chosen = self._two_level(issuable)
         else:
             again = [warp for warp in issuable if (warp.slot, warp.age) == (self.last_slot, self._last_age)]
-            chosen = again[0] if again and self._policy == "gto" else min(issuable, key=lambda warp: warp.age)
+            by_age = sorted(issuable, key=lambda warp: warp.age, reverse=self._policy == "gty")
+            chosen = again[0] if again and self._policy != "old" else by_age[0]
         return self.remember(chosen)
 
     def remember(self, warp: Warp) -> Warp:

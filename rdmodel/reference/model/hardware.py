@@ -234,10 +234,12 @@ class _Hardware:
         if policy == "lrr":
             place = -1 if last is None else last.place
             return min(ready, key=lambda warp: (warp.place <= place, warp.place))
-        if policy == "gto" and last in ready:
+        if policy in ("gto", "gty") and last in ready:
             return last
         if policy in ("gto", "oldest"):
             return min(ready, key=lambda warp: warp.age)
+        if policy == "gty":
+            return max(ready, key=lambda warp: warp.age)
         return ready[0]
 
     # Phases (5) and (6): the transactions act, and the warp waits for its next needs.

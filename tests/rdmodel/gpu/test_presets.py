@@ -230,7 +230,7 @@ MACHINES = st.fixed_dictionaries(
     {
         "clock": st.integers(1, 100_000),
         "core": st.builds(
-            CoreConfig, schedulers=st.integers(1, 4), sched=st.sampled_from(["lrr", "gto", "two-level", "old"]),
+            CoreConfig, schedulers=st.integers(1, 4), sched=st.sampled_from(["lrr", "gto", "two-level", "old", "gty"]),
             fetch_group=COUNTS, ldst_queue=COUNTS, hit_latency=COUNTS, alu_latency=COUNTS, store_acks=st.booleans(),
             first_scheduler=st.sampled_from(["fair", "cycle"]),
         ),

@@ -120,7 +120,7 @@ def test_it_equals_the_general_core_on_long_traces_with_many_warps(seed, changes
 
 
 @pytest.mark.parametrize("stall", ["park", "head"])
-@pytest.mark.parametrize("sched", ["lrr", "gto", "oldest"])
+@pytest.mark.parametrize("sched", ["lrr", "gto", "oldest", "gty"])
 @pytest.mark.parametrize("stores", ["free", "through", "evict"])
 def test_schedulers_of_many_warps_equal_those_of_the_general_core(sched, stall, stores):
     options = {"sched": sched, "stall": stall, "stores": stores, "schedulers": 4, "gap": True}

@@ -30,7 +30,7 @@ COUNTS = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways"
     [
         ({"schd": "gto"}, "unknown option 'schd'; did you mean 'sched'"),
         ({"mshr": 4}, "unknown option 'mshr'; did you mean 'mshrs'"),
-        ({"sched": "gtoo"}, "unknown value for sched: 'gtoo'; did you mean 'gto'?"),
+        ({"sched": "gtoo"}, "unknown value for sched: 'gtoo'; did you mean 'gto' or 'gty'?"),
         ({"definition": "papers"}, "unknown value for definition: 'papers'; did you mean 'paper'?"),
         ({"index": "lineal"}, "unknown index function 'lineal'; did you mean 'linear'"),
         ({"gpu": "gtx470-16"}, "unknown GPU 'gtx470-16'; did you mean 'gtx470-16k'"),

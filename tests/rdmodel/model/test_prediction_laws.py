@@ -214,7 +214,7 @@ def test_a_fully_associative_cache_has_no_associativity_misses(case, definition,
 
 
 @checked
-@given(programs(), machines(), st.sampled_from(["fifo", "lrr", "gto", "oldest"]), st.integers(0, 99))
+@given(programs(), machines(), st.sampled_from(["fifo", "lrr", "gto", "oldest", "gty"]), st.integers(0, 99))
 def test_where_nothing_is_drawn_the_seed_does_not_matter(case, gpu, sched, seed):
     (one, _), (other, _) = (run(case, gpu, seed=s, sigma=0.0, sched=sched) for s in (0, seed))
     assert one.per_sm == other.per_sm

@@ -204,6 +204,7 @@ THREE = [[load(A), load(B)], [load(C), load(D)], [load(E), load(F)]]
         ("lrr", [0, 1, 2, 0, 1, 2]),
         ("gto", [0, 0, 1, 1, 2, 2]),
         ("oldest", [0, 0, 1, 1, 2, 2]),
+        ("gty", [2, 2, 1, 1, 0, 0]),
     ],
 )
 def test_schedulers_choose_among_warps_that_are_all_ready(sched: str, order: list[int]) -> None:
@@ -217,6 +218,7 @@ def test_schedulers_choose_among_warps_that_are_all_ready(sched: str, order: lis
         ("lrr", [0, 1, 2, 0, 1, 2, 1, 2]),
         ("gto", [0, 1, 1, 1, 0, 2, 2, 2]),
         ("oldest", [0, 1, 1, 0, 1, 2, 2, 2]),
+        ("gty", [2, 2, 2, 1, 1, 1, 0, 0]),
     ],
 )
 def test_schedulers_choose_when_a_warp_comes_back(sched: str, order: list[int]) -> None:
@@ -232,12 +234,20 @@ def test_oldest_goes_by_the_start_of_the_block_and_lrr_by_the_slot() -> None:
     assert warps(play(*blocks, slots=2, lat_min=1, sched="lrr")) == [0, 1, 2, 1, 2, 1]
 
 
+def test_youngest_goes_by_the_start_of_the_block() -> None:
+    # Blocks 2 and 3 in slot 2 are the youngest and go first. When block 3 is done at 12, block 4 has taken slot 0, and
+    # the data of block 1 in slot 1 have arrived.
+    blocks = [[load(A)]], [[load(B), load(B, needs=LAST)]], [[load(C)] * 2], [[load(D)] * 8], [[load(E)]]
+    assert warps(play(*blocks, slots=3, lat_min=4, sched="gty")) == [2, 2, 1, 0] + [3] * 8 + [4, 1]
+
+
 @pytest.mark.parametrize(
     ("sched", "order"),
     [
         # warps 0 and 2 are those of scheduler 0; the schedulers take turns at the port
         ("gto", [0, 1, 0, 1, 2, 3, 2, 3]),
         ("oldest", [0, 1, 0, 1, 2, 3, 2, 3]),
+        ("gty", [2, 3, 2, 3, 0, 1, 0, 1]),
         ("lrr", [0, 1, 2, 3, 0, 1, 2, 3]),
     ],
 )

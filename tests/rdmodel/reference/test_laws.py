@@ -80,7 +80,7 @@ OPTIONS = {
         {
             **COMMON,
             "stores": st.sampled_from(["free", "step", "evict", "allocate"]),
-            "sched": st.sampled_from(["random", "fifo", "lrr", "gto", "oldest"]),
+            "sched": st.sampled_from(["random", "fifo", "lrr", "gto", "oldest", "gty"]),
             "stall": st.sampled_from(["park", "head"]),
             "full_set": st.sampled_from(["stall", "bypass"]),
             "step": st.sampled_from(["transaction", "instruction"]),

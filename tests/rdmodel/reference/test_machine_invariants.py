@@ -51,7 +51,7 @@ BLOCKS = st.lists(st.lists(st.lists(INSTRUCTIONS | st.just(barrier()), max_size=
 
 @given(
     blocks=BLOCKS,
-    sched=st.sampled_from(["lrr", "gto", "two-level", "old"]),
+    sched=st.sampled_from(["lrr", "gto", "two-level", "old", "gty"]),
     memory=st.sampled_from([None, None, 0, 5]),
     allocate=st.sampled_from(["miss", "fill"]),
     limit=st.sampled_from([1, 2, None]),

@@ -305,11 +305,13 @@ BLOCKED = [[[load(0), store(needs=1)], [store(gap=5)]]]
         ("lrr", THREES, [0, 1, 2, 0, 1, 2, 0, 1, 2]),
         ("gto", THREES, [0, 0, 0, 1, 1, 1, 2, 2, 2]),
         ("old", THREES, [0, 0, 0, 1, 1, 1, 2, 2, 2]),
+        ("gty", THREES, [2, 2, 2, 1, 1, 1, 0, 0, 0]),
         ("two-level", THREES, [0, 1, 0, 1, 0, 1, 2, 2, 2]),  # groups (0, 1) and (2)
         # Warp 0 waits for its load in cycle 1 only.
         ("lrr", BLOCKED, [0, 1, 0, 1, 1, 1, 1, 1]),
         ("gto", BLOCKED, [0, 1, 1, 1, 1, 1, 1, 0]),
         ("old", BLOCKED, [0, 1, 0, 1, 1, 1, 1, 1]),
+        ("gty", BLOCKED, [1, 1, 1, 1, 1, 1, 0, 0]),
     ],
 )
 def test_a_scheduler_chooses_by_its_policy(sched, blocks, slots_issued):
@@ -342,7 +344,7 @@ def test_schedulers_take_turns_to_be_first():
     assert [(t, slot) for t, _, slot, _ in logged(outcome, "issue")] == [(0, 0), (1, 1), (2, 2)]
 
 
-@pytest.mark.parametrize("sched", ["lrr", "gto", "two-level", "old"])
+@pytest.mark.parametrize("sched", ["lrr", "gto", "two-level", "old", "gty"])
 @pytest.mark.parametrize("schedulers", [2, 3, 4])
 def test_schedulers_share_a_busy_unit_evenly(schedulers, sched):
     # One place, two transactions an instruction: what issues at t accesses at t + 1 and t + 2, and there is room again

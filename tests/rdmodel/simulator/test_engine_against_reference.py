@@ -73,7 +73,7 @@ def test_barriers_that_all_warps_pass_open_alike(allocate, seed, slots, barriers
     check(random, gpu, random_blocks(random, 4, 5, mix), slots, memory=memory)
 
 
-@pytest.mark.parametrize("sched", ["lrr", "gto", "two-level", "old"])
+@pytest.mark.parametrize("sched", ["lrr", "gto", "two-level", "old", "gty"])
 @examples(8, least=3)
 @given(SEEDS, SHAPES, st.sampled_from([1, 3, 8, 64, 100]), MEMORIES)
 def test_schedulers_choose_alike_among_many_warps_in_slots_used_again(sched, seed, shape, group, memory):

@@ -340,7 +340,7 @@ def test_twice_the_sms_do_twice_the_work_where_the_memory_is_no_limit(memory):
         assert single / double == pytest.approx(2, rel=CLOSE)
 
 
-@pytest.mark.parametrize("sched", ["lrr", "gto", "old", "two-level"])
+@pytest.mark.parametrize("sched", ["lrr", "gto", "old", "two-level", "gty"])
 @pytest.mark.parametrize("schedulers", [1, 2, 3, 4])
 def test_schedulers_issue_one_arithmetic_instruction_per_cycle_each(schedulers, sched):
     gpu = machine(core=CoreConfig(schedulers=schedulers, sched=sched))
@@ -354,7 +354,7 @@ def test_fewer_warps_than_schedulers_leave_the_others_idle():
     assert found.warp_instructions / found.cycles == pytest.approx(3, rel=CLOSE)
 
 
-@pytest.mark.parametrize("sched", ["lrr", "gto", "old", "two-level"])
+@pytest.mark.parametrize("sched", ["lrr", "gto", "old", "two-level", "gty"])
 @pytest.mark.parametrize("lanes", [1, 2, 3, 8])
 @pytest.mark.parametrize("places", [1, 2, 3])
 @pytest.mark.parametrize("schedulers", [2, 3, 4])

@@ -43,7 +43,7 @@ def told_by_hand(gpu: rd.GPU) -> dict[str, object]:
     flits = -(-8 // gpu.crossbar.width) + -(-(8 + gpu.l1.line) // gpu.crossbar.width)
     there_and_back = (2 * gpu.crossbar.latency + flits) * gpu.clock / gpu.crossbar.clock
     return {
-        "sched": {"lrr": "lrr", "gto": "gto", "two-level": "lrr", "old": "oldest"}[gpu.core.sched],
+        "sched": {"lrr": "lrr", "gto": "gto", "two-level": "lrr", "old": "oldest", "gty": "gty"}[gpu.core.sched],
         "schedulers": gpu.core.schedulers,
         "stall": "head",
         "stores": "evict",
