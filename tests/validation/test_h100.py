@@ -13,7 +13,7 @@ import pytest
 
 from rdmodel import presets
 from tests.support.builders import load, make_trace
-from validation.h100 import plan, report, study, tuning
+from validation.h100 import plan, report, schedulers, study, tuning
 from validation.h100.cases import FOLDER, GPU, own_cases
 from validation.h100.placed import CASES as PLACED_CASES
 from validation.h100.placed import PLACED, first_blocks
@@ -186,6 +186,24 @@ def test_a_small_launch_is_predicted_as_recorded():
         raise
     recorded_rows = report.predicted()["3dconv"]
     assert {row.counter: row.value for row in rows} == recorded_rows
+
+
+def test_each_case_with_hits_has_a_rate_under_each_scheduler():
+    cases = [case.name for case in schedulers.cases_with_hits()]
+    assert [*schedulers.read_scheduled()] == cases
+    assert all([*rates] == [*schedulers.SCHEDULERS] for rates in schedulers.read_scheduled().values())
+
+
+@pytest.mark.parametrize("sched", schedulers.SCHEDULERS)
+def test_a_small_launch_has_the_recorded_rate_under_a_scheduler(sched):
+    (case,) = (case for case in own_cases() if case.name == "3dconv")
+    try:
+        found = schedulers.predict((case, sched))
+    except Exception as error:
+        if "nvcc" in str(error):
+            pytest.skip("no compiler")
+        raise
+    assert found.miss_rate == schedulers.read_scheduled()["3dconv"][sched]
 
 
 def test_the_first_blocks_of_the_gpu_are_each_dealt_once():

@@ -10,6 +10,7 @@ from validation.common.pages import renew_tables
 from validation.counters.study import COUNTERS, by_words
 from validation.h100.cases import FOLDER
 from validation.h100.placed import PLACED, Placed
+from validation.h100.schedulers import SCHEDULERS, read_scheduled
 from validation.h100.study import PREDICTED, Predicted, read_measured, read_predicted
 
 RESULTS = FOLDER / "RESULTS.md"
@@ -17,8 +18,8 @@ RESULTS = FOLDER / "RESULTS.md"
 FEW = 1000
 """Sectors below which a counter is left out of the errors in percent, which then say nothing."""
 
-LARGE = 5.0
-"""Error in percent beyond which a counter of loads or DRAM reads needs a reason."""
+SEEN = 0.5
+"""Error of the L1 miss rate in points beyond which a case is in the table of schedulers."""
 
 
 Counters = Mapping[str, Mapping[str, float]]
@@ -102,6 +103,26 @@ def placed_table(measured: Counters, model: Counters) -> str:
     return "\n".join(lines) + "\n"
 
 
+def scheduled_table(measured: Counters, model: Counters) -> str:
+    """Return the errors of the L1 miss rate in points, by default and under schedulers (`schedulers.py`)."""
+    known, scheduled = rates(measured, model), read_scheduled()
+    off = {
+        case: [b - known[case][0] for b in (known[case][1], *(own[sched] for sched in SCHEDULERS))]
+        for case, own in scheduled.items()
+    }
+    columns = ("default", *(f"`{sched}`" for sched in SCHEDULERS))
+    lines = [f"| case | L1 miss rate | {' | '.join(columns)} |", f"|---|{'---:|' * (1 + len(columns))}"]
+    for case, errors_of in off.items():
+        if max(map(abs, errors_of)) > SEEN:
+            lines.append(f"| {case} | {known[case][0]:.2f} % | {' | '.join(f'{error:+.2f}' for error in errors_of)} |")
+    worst = max(off, key=lambda case: max(map(abs, off[case])))
+    others = [errors_of for case, errors_of in off.items() if case != worst]
+    for name, kept in ((f"mean of all {len(off)}", [*off.values()]), (f"mean without {worst}", others)):
+        means = [fmean(map(abs, column)) for column in zip(*kept, strict=True)]
+        lines.append(f"| {name} | | {' | '.join(f'{mean:.2f}' for mean in means)} |")
+    return "\n".join(lines) + "\n"
+
+
 def page() -> str:
     """Return the tables of the page."""
     measured = {case: by_words(metrics) for case, metrics in read_measured().items()}
@@ -114,6 +135,7 @@ def page() -> str:
         f"by {fmean(reused):.2f} over the {len(reused)} with hits, and by {off[worst]:.1f} at most ({worst}).\n\n"
         f"{summary_table(measured, model)}\n{rate_table(measured, model)}"
         f"\n## With the first blocks where the GPU begins them\n\n{placed_table(read_measured(), model)}"
+        f"\n## With the schedulers of an SM\n\n{scheduled_table(measured, model)}"
     )
 
 
