@@ -188,22 +188,22 @@ def test_a_small_launch_is_predicted_as_recorded():
     assert {row.counter: row.value for row in rows} == recorded_rows
 
 
-def test_each_case_with_hits_has_a_rate_under_each_scheduler():
+def test_each_case_with_hits_has_a_rate_under_each_rule():
     cases = [case.name for case in schedulers.cases_with_hits()]
     assert [*schedulers.read_scheduled()] == cases
-    assert all([*rates] == [*schedulers.SCHEDULERS] for rates in schedulers.read_scheduled().values())
+    assert all([*rates] == [*schedulers.RULES] for rates in schedulers.read_scheduled().values())
 
 
-@pytest.mark.parametrize("sched", schedulers.SCHEDULERS)
-def test_a_small_launch_has_the_recorded_rate_under_a_scheduler(sched):
+@pytest.mark.parametrize("rule", schedulers.RULES)
+def test_a_small_launch_has_the_recorded_rate_under_a_scheduler(rule):
     (case,) = (case for case in own_cases() if case.name == "3dconv")
     try:
-        found = schedulers.predict((case, sched))
+        found = schedulers.predict((case, rule))
     except Exception as error:
         if "nvcc" in str(error):
             pytest.skip("no compiler")
         raise
-    assert found.miss_rate == schedulers.read_scheduled()["3dconv"][sched]
+    assert found.miss_rate == schedulers.read_scheduled()["3dconv"][rule]
 
 
 def test_the_first_blocks_of_the_gpu_are_each_dealt_once():

@@ -10,7 +10,7 @@ from validation.common.pages import renew_tables
 from validation.counters.study import COUNTERS, by_words
 from validation.h100.cases import FOLDER
 from validation.h100.placed import PLACED, Placed
-from validation.h100.schedulers import SCHEDULERS, read_scheduled
+from validation.h100.schedulers import RULES, read_scheduled
 from validation.h100.study import PREDICTED, Predicted, read_measured, read_predicted
 
 RESULTS = FOLDER / "RESULTS.md"
@@ -107,10 +107,10 @@ def scheduled_table(measured: Counters, model: Counters) -> str:
     """Return the errors of the L1 miss rate in points, by default and under schedulers (`schedulers.py`)."""
     known, scheduled = rates(measured, model), read_scheduled()
     off = {
-        case: [b - known[case][0] for b in (known[case][1], *(own[sched] for sched in SCHEDULERS))]
+        case: [b - known[case][0] for b in (known[case][1], *(own[rule] for rule in RULES))]
         for case, own in scheduled.items()
     }
-    columns = ("default", *(f"`{sched}`" for sched in SCHEDULERS))
+    columns = ("default", *RULES)
     lines = [f"| case | L1 miss rate | {' | '.join(columns)} |", f"|---|{'---:|' * (1 + len(columns))}"]
     for case, errors_of in off.items():
         if max(map(abs, errors_of)) > SEEN:

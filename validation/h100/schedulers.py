@@ -2,7 +2,7 @@
 
 By default the model draws the next warp at random, and only what accesses memory takes a step. Here it has the options
 with which `rdmodel time` and `rdmodel tiles` describe the machine (`rdmodel.model.machine_options`): four schedulers,
-each with some of the warps, and a step for every instruction.
+each with some of the warps, and a step for every instruction. Under one of the rules, one block begins per cycle.
 """
 
 from __future__ import annotations
@@ -24,13 +24,23 @@ SCHEDULED = FOLDER / "scheduled.csv"
 SCHEDULERS = ("lrr", "gto", "gty")
 """Values of `sched`: loose round-robin; greedy, then oldest; greedy, then youngest."""
 
+IN_TURN = "lrr in turn"
+"""The rule `lrr`, where the first blocks begin one after the other, one per cycle.
+
+Those of an SM begin as many cycles apart as there are SMs. One per cycle is assumed; the GPU takes two cycles at most
+(`2dconv 2048`: 16,384 blocks in 16.4 us).
+"""
+
+RULES = (*SCHEDULERS, IN_TURN)
+"""Names of the rules by which warps issue and blocks begin."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """The predicted L1 miss rate of loads under a scheduler, in percent."""
+    """The predicted L1 miss rate of loads under one of the rules, in percent."""
 
     case: str
-    sched: str
+    rule: str
     miss_rate: float
 
 
@@ -41,26 +51,27 @@ def cases_with_hits() -> list[Case]:
 
 
 def predict(task: tuple[Case, str]) -> Scheduled:
-    """Return the miss rate of a case under a scheduler."""
-    case, sched = task
+    """Return the miss rate of a case under a rule."""
+    case, rule = task
     gpu = gpu_of(case)
-    options = complete_options(gpu, {"sched": sched, "model_sms": "all", "threads": None, "histogram": False})
+    choice = {"sched": "lrr", "stagger": gpu.sms} if rule == IN_TURN else {"sched": rule}
+    options = complete_options(gpu, {**choice, "model_sms": "all", "threads": None, "histogram": False})
     found = rd.predict(case.trace(), gpu, **options)
-    return Scheduled(case.name, sched, round(100 * found.miss_rate, 4))
+    return Scheduled(case.name, rule, round(100 * found.miss_rate, 4))
 
 
 def read_scheduled() -> dict[str, dict[str, float]]:
-    """Return the recorded miss rates of each case by scheduler."""
+    """Return the recorded miss rates of each case by rule."""
     found: dict[str, dict[str, float]] = {}
     for row in records.from_csv(Scheduled, SCHEDULED.read_text()):
-        found.setdefault(row.case, {})[row.sched] = row.miss_rate
+        found.setdefault(row.case, {})[row.rule] = row.miss_rate
     return found
 
 
 def write(rows: Iterable[Scheduled]) -> None:
     """Renew the record, in the order of the cases."""
     order = [case.name for case in cases_with_hits()]
-    known = sorted(rows, key=lambda row: (order.index(row.case), SCHEDULERS.index(row.sched)))
+    known = sorted(rows, key=lambda row: (order.index(row.case), RULES.index(row.rule)))
     SCHEDULED.write_text(records.to_csv(Scheduled, known))
 
 
@@ -73,10 +84,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.record:
         text = SCHEDULED.read_text() if SCHEDULED.exists() else ""
-        rows = {(row.case, row.sched): row for row in records.from_csv(Scheduled, text)}
+        rows = {(row.case, row.rule): row for row in records.from_csv(Scheduled, text)}
         wanted = [case for case in cases_with_hits() if options.cases is None or case.name in options.cases]
-        for found in records.run_all(predict, list(product(wanted, SCHEDULERS)), options.jobs):
-            rows[found.case, found.sched] = found
+        for found in records.run_all(predict, list(product(wanted, RULES)), options.jobs):
+            rows[found.case, found.rule] = found
             write(rows.values())
     print(SCHEDULED.read_text(), end="")
 
