@@ -8,11 +8,16 @@ import json
 import os
 import subprocess
 import sys
+from typing import get_args, get_type_hints
 
 import pytest
 
 import rdmodel as rd
 import tracegen
+from rdmodel.cli.engine_options import DEFINITION_OPTIONS, add_schedule
+from rdmodel.cli.parser import Parser
+from rdmodel.gpu.config import CoreSched
+from rdmodel.model.options import Options
 
 SMALL = ["--param", "NX=64", "--param", "NY=64", "--block", "64"]
 
@@ -75,6 +80,16 @@ def test_every_common_option_reaches_the_model(run):
     assert {name: config[name] for name in expected} == expected
     assert plain["sms_modelled"] == 2
     assert plain["seeds"]["n"] == 2
+
+
+def test_options_of_an_engine_take_all_values_that_the_library_takes():
+    kinds = get_type_hints(Options)
+    for option in ("--cta", "--effects", "--sched", "--stall", "--full-set", "--step"):
+        kind = kinds[option.removeprefix("--").replace("-", "_")]
+        assert DEFINITION_OPTIONS[option]["type"].allowed == [*get_args(kind)]
+    parser = Parser()
+    add_schedule(parser)
+    assert all(parser.parse_args(["--sched", sched]).sched == sched for sched in get_args(CoreSched))
 
 
 def test_paper_options_and_bare_stores(run):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rdmodel.model.options import Options
 from rdmodel.service import protocol, requests
 from rdmodel.service.line_buffer import LineBuffer
 from rdmodel.service.protocol import CODES, Decoder, Refusal
@@ -166,3 +168,12 @@ def test_the_schema_has_every_field_of_every_op_and_every_code():
     assert SCHEMA["$defs"]["error"]["properties"]["message"]["maxLength"] == protocol.MAX_MESSAGE_CHARACTERS
     assert SCHEMA["$defs"]["tiles"]["anyOf"][1]["maxItems"] == requests.MAX_REQUEST_TILES
     assert SCHEMA["$defs"]["input"]["anyOf"][1]["maxItems"] == protocol.MAX_BATCH_REQUESTS
+
+
+@pytest.mark.parametrize("op", ["predict", "rank"])
+def test_the_schema_has_every_value_of_an_option_of_the_model(op):
+    properties = SCHEMA["$defs"][op]["properties"]
+    values = {name: kind for name, kind in get_type_hints(Options).items() if get_origin(kind) is Literal}
+    assert "sched" in values
+    for name, kind in values.items():
+        assert properties[name] == {"enum": [*get_args(kind)]}
