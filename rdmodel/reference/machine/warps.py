@@ -114,8 +114,8 @@ class Scheduler:
             chosen = self._two_level(issuable)
         else:
             again = [warp for warp in issuable if (warp.slot, warp.age) == (self.last_slot, self._last_age)]
-            by_age = sorted(issuable, key=lambda warp: warp.age, reverse=self._policy == "gty")
-            chosen = again[0] if again and self._policy != "old" else by_age[0]
+            first = max if self._policy == "gty" else min
+            chosen = again[0] if again and self._policy != "old" else first(issuable, key=lambda warp: warp.age)
         return self.remember(chosen)
 
     def remember(self, warp: Warp) -> Warp:
