@@ -8,7 +8,7 @@ each with some of the warps, and a step for every instruction. Under one of the 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -68,9 +68,8 @@ def read_scheduled() -> dict[str, dict[str, float]]:
     return found
 
 
-def write(rows: Iterable[Scheduled]) -> None:
-    """Renew the record, in the order of the cases."""
-    order = [case.name for case in cases_with_hits()]
+def write(rows: Iterable[Scheduled], order: Sequence[str]) -> None:
+    """Renew the record, with the cases in an order."""
     known = sorted(rows, key=lambda row: (order.index(row.case), RULES.index(row.rule)))
     SCHEDULED.write_text(records.to_csv(Scheduled, known))
 
@@ -85,10 +84,12 @@ def main() -> None:
     if options.record:
         text = SCHEDULED.read_text() if SCHEDULED.exists() else ""
         rows = {(row.case, row.rule): row for row in records.from_csv(Scheduled, text)}
-        wanted = [case for case in cases_with_hits() if options.cases is None or case.name in options.cases]
+        cases = cases_with_hits()
+        order = [case.name for case in cases]
+        wanted = [case for case in cases if options.cases is None or case.name in options.cases]
         for found in records.run_all(predict, list(product(wanted, RULES)), options.jobs):
             rows[found.case, found.rule] = found
-            write(rows.values())
+            write(rows.values(), order)
     print(SCHEDULED.read_text(), end="")
 
 
