@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -18,6 +15,7 @@ from tracegen.cuda import nvrtc
 from tracegen.cuda.mangled_parameters import parameter_types
 from tracegen.cuda.missing_headers import describe_missing, nearby_folders
 from tracegen.cuda.names import find_kernel
+from tracegen.cuda.nvcc import compile_with_nvcc, find_nvcc
 from tracegen.cuda.nvrtc_program import NvrtcProgram
 from tracegen.cuda.signatures import Signature, find_launched_kernels, signatures
 from tracegen.cuda.source import Source, project_sources, read_source
@@ -179,16 +177,11 @@ def compile_program(
             if second_result.ptx is not None:
                 result, missing, project = second_result, still_missing, with_nearby
                 notes.append(f"headers were found in {', '.join(map(_relative, nearby))}, as if given with -I")
+    elif compiler == "nvcc" or (compiler == "auto" and _has_nvcc()):
+        target = architecture or asked.architecture or f"compute_{DEFAULT_ARCHITECTURE}"
+        result = compile_with_nvcc(source, macros, folders, options, target, instances)
     else:
-        result = _nvcc(
-            source,
-            macros,
-            folders,
-            options,
-            architecture or asked.architecture or f"compute_{DEFAULT_ARCHITECTURE}",
-            instances,
-            compiler,
-        )
+        raise ConfigError(f"{source.name}: no CUDA compiler found; install one with: pip install 'rdmodel[cuda]'")
     if result.ptx is None:
         raise CompileError("\n".join([result.log, *([describe_missing(missing, failed=True)] if missing else [])]))
     texts = [source.text, *(part.text for part in project.values())]
@@ -203,6 +196,14 @@ def compile_program(
     return CompiledProgram(ptx, source.name, result.lowered, found_signatures, launched, named, layouts)
 
 
+def _has_nvcc() -> bool:
+    try:
+        find_nvcc(machine_first=True)
+    except ConfigError:
+        return False
+    return True
+
+
 def _relative(folder: Path) -> str:
     return os.path.relpath(folder)
 
@@ -215,33 +216,6 @@ def _supported(target: str | None, library: nvrtc.Nvrtc) -> str | None:
 
 def _default_target(architectures: Sequence[int]) -> str:
     return f"compute_{DEFAULT_ARCHITECTURE if DEFAULT_ARCHITECTURE in architectures else min(architectures)}"
-
-
-def _nvcc(
-    source: Source,
-    macros: Sequence[str],
-    folders: Sequence[Path],
-    options: Sequence[str],
-    target: str,
-    instances: Sequence[str],
-    compiler: str,
-) -> nvrtc.Compilation:
-    program = shutil.which("nvcc")
-    if program is None or compiler == "nvrtc":
-        raise ConfigError(f"{source.name}: no CUDA compiler found; install one with: pip install 'rdmodel[cuda]'")
-    source_folders = [source.directory.resolve()] if source.directory else []
-    with tempfile.TemporaryDirectory(prefix="rdmodel-") as folder:
-        copy, result = Path(folder, "kernel.cu"), Path(folder, "kernel.ptx")
-        # Taking the address of a kernel instantiates its template.
-        uses = "".join(
-            f"\n__attribute__((used)) static auto rdmodel_{i} = &{name};" for i, name in enumerate(instances)
-        )
-        copy.write_text(f'#line 1 "{source.name}"\n{source.text}{uses}\n', encoding="utf-8")
-        flags = ["-ptx", f"-arch={target}", "-lineinfo", "--expt-relaxed-constexpr", "-o", str(result)]
-        flags += [f"-D{macro}" for macro in macros] + [f"-I{folder}" for folder in [*source_folders, *folders]]
-        process = subprocess.run([program, *flags, *options, str(copy)], capture_output=True, text=True, check=False)
-        log = (process.stdout + process.stderr).strip()
-        return nvrtc.Compilation(result.read_text() if process.returncode == 0 else None, log, {})
 
 
 def _has_name(kernel: str, name: str) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rdmodel.errors import ConfigError
 from tracegen.cuda import nvrtc
+from tracegen.cuda.nvcc import find_nvcc
 from tracegen.cuda.ptx_cache import version_stamps
 from tracegen.cuda.source import Source, project_sources
 from tracegen.ptx.registers.ptxas import find_assemblers
@@ -32,7 +33,7 @@ def describe_code(source: Source, includes: Sequence[str | Path], compiler: str)
         "name": source.name,
         "headers": headers,
         "folders": [[str(folder), version_stamps(folder)] for folder in nvidia],
-        "compiler": _describe_file(shutil.which("nvcc")) if library is None else list(library.version()),
+        "compiler": _describe_nvcc() if library is None else list(library.version()),
         "assemblers": [_describe_file(path) for path in find_assemblers()],
     }
 
@@ -54,6 +55,13 @@ def describe_values(value: Any) -> Any:
     if isinstance(value, np.number | np.bool_):
         return [value.dtype.str, repr(value.item())]
     return repr(value) if isinstance(value, bool | int | float | bytes) else None
+
+
+def _describe_nvcc() -> list[object] | None:
+    try:
+        return _describe_file(str(find_nvcc(machine_first=True)))
+    except ConfigError:
+        return None
 
 
 def _describe_file(path: str | None) -> list[object] | None:

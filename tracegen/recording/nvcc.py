@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from rdmodel.errors import ConfigError
-from tracegen.cuda.nvrtc import nvidia_packages
+from tracegen.cuda.nvcc import find_nvcc
 from tracegen.recording.libraries import DRIVER, stand_ins
-
-_PARTS = (
-    ("bin/nvcc", "nvidia-cuda-nvcc"),
-    ("nvvm/bin/cicc", "nvidia-nvvm"),
-    ("include/crt/host_config.h", "nvidia-cuda-crt"),
-    ("include/cuda_runtime.h", "nvidia-cuda-runtime"),
-    ("include/nv/target", "nvidia-cuda-cccl"),
-)
-"""A file of each Python package that the compiler consists of."""
 
 _REMOVED = {
     "cudaThreadSynchronize": "cudaDeviceSynchronize",
@@ -35,29 +24,6 @@ _REMOVED = {
 
 _ARCHITECTURE = re.compile(r"\b(sm|compute|lto)_(\d+)([af]?)\b")
 _CODE = re.compile(r"arch=(compute_\d+[af]?),code=(?:\[?)([\w,]+)")
-
-
-def find_nvcc() -> Path:
-    """Return the path of nvcc: that of the Python packages, or else that of the machine.
-
-    Raises `ConfigError`, which names the packages to install.
-    """
-    for root in nvidia_packages():
-        if (root / "bin/nvcc").exists():
-            missing = [package for file, package in _PARTS if not _has_part(root, file)]
-            if missing:
-                raise ConfigError(f"nvcc: is installed without other parts: pip install {' '.join(missing)}")
-            return root / "bin/nvcc"
-    homes = [os.path.join(os.environ[name], "bin") for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    found = shutil.which("nvcc", path=os.pathsep.join([*homes, os.environ.get("PATH", os.defpath)]))
-    if found is None:
-        packages = " ".join(package for _, package in _PARTS)
-        raise ConfigError(f"nvcc: is not installed: pip install 'rdmodel[record]', or {packages}")
-    return Path(found)
-
-
-def _has_part(root: Path, file: str) -> bool:
-    return (root / file).exists() or (file.startswith("include/nv") and (root / "include/cccl/nv/target").exists())
 
 
 def run_nvcc(arguments: Sequence[str]) -> int:
