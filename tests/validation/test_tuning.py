@@ -12,10 +12,12 @@ from rdmodel.timing.launch_time import LaunchParts
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import Launch, Work
 from tests.support.examples import examples
+from tracegen.cuda import TiledProgram
 from validation.tuning.measures import expected_least, quality, random_choice
 from validation.tuning.predict import Predicted, extrapolate, read_config
 from validation.tuning.records import PAGE, by_space, measured, read
-from validation.tuning.report import page, rank_space
+from validation.tuning.report import assembly_table, page, rank_space
+from validation.tuning.spaces import fits_image, with_assembly
 
 
 @examples(60)
@@ -78,3 +80,30 @@ def test_the_ranking_is_better_than_every_choice_without_a_time():
         ours, *others = rank_space(rows, times[space]).values()
         assert ours.tau > max(other.tau for other in others)
         assert ours.regret_5 <= min(other.regret_5 for other in others)
+
+
+def test_assembly_takes_the_place_of_every_read_only_load():
+    source = "__global__ void k(const float *a, float *b) { b[0] = __ldg(a) + __ldg(a + 1); }"
+    changed = with_assembly(TiledProgram(source=source, kernel="k", grid=("1",), block=("32",), args=["float[2]"] * 2))
+    assert changed.source.count("load_read_only(") == 3
+    assert "__ldg" not in changed.source
+    assert "ld.global.nc.f32" in changed.source
+
+
+def point(width, height, milliseconds, failure=""):
+    config = f"block_size_x={width} block_size_y={height} tile_size_x=1 tile_size_y=2"
+    return Predicted("convolution", "g", config, milliseconds, failure=failure)
+
+
+def test_points_are_compared_apart_where_tiles_reach_beyond_the_image():
+    assert [fits_image(read_config(point(*size, 1.0).config)) for size in ((64, 8), (48, 8), (64, 3))] == [1, 0, 0]
+    own = [point(64, 8, 4.0), point(32, 8, 6.0), point(48, 8, 9.0), point(24, 8, 6.0), point(80, 8, 5.0)]
+    others = [point(64, 8, 3.0), point(32, 8, 2.0), point(48, 8, 1.0), point(24, 8, 2.0), point(80, 8, 0.0, "no")]
+    times = dict(zip((row.config for row in own), (2.0, 4.0, 2.0, 4.0, 1.0), strict=True))
+    _, _, *lines, _ = assembly_table([*own, point(16, 8, 0.0, "no")], [*others, point(16, 8, 1.0)], times)
+    assert lines == [
+        "| tiles fit the image | function | 2 | 0.60 | 1.00 | 1.40 | -1.000 |",
+        "| tiles fit the image | assembly | 2 | 1.55 | 1.75 | 1.95 | 1.000 |",
+        "| tiles reach beyond it | function | 2 | 0.50 | 0.50 | 0.50 | 1.000 |",
+        "| tiles reach beyond it | assembly | 2 | 1.80 | 3.00 | 4.20 | -1.000 |",
+    ]

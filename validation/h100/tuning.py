@@ -20,12 +20,16 @@ from validation.h100.cases import FOLDER
 from validation.tuning.measures import Quality, quality, random_choice
 from validation.tuning.predict import Predicted, Task
 from validation.tuning.predict import predict as predict_point
-from validation.tuning.report import ratio_table
+from validation.tuning.report import READ_ONLY, assembly_table, ratio_table
 from validation.tuning.spaces import SPACES
 
 GPU = "h200"
 TIMES, PREDICTED, PAGE = FOLDER / "tuning.csv", FOLDER / "tuning_predicted.csv", FOLDER / "RESULTS-tuning.md"
 NVCC = "-nvcc"
+ASSEMBLY = FOLDER / "tuning_assembly.csv"
+"""Predictions of points that nvcc compiled and that call `__ldg`, with assembly for it (`validation.tuning`)."""
+
+ASSEMBLY_TITLE = "## Predicted over measured times of nvcc's code (`use_shmem=0 read_only=1`)"
 
 NEAR_MOST = 0.47
 """Loads from constant memory per cycle that are close to the most that was seen."""
@@ -62,9 +66,9 @@ def read_launcher(path: Path) -> list[Time]:
     return found
 
 
-def read_predicted() -> list[Predicted]:
+def read_predicted(path: Path = PREDICTED) -> list[Predicted]:
     """Return the recorded predictions."""
-    return records.from_csv(Predicted, PREDICTED.read_text())
+    return records.from_csv(Predicted, path.read_text()) if path.exists() else []
 
 
 def qualities(rows: Sequence[Predicted], times: dict[str, float]) -> dict[str, Quality]:
@@ -130,7 +134,19 @@ def page() -> str:
         rows = [row for row in predicted if row.space == space]
         parts.append(space_table(rows, [row for row in times if row.space == space]))
     parts += ["## Loads from constant memory per cycle and SM", "", constant_table(predicted, times)]
-    return "\n".join([*parts, "## Times of nvcc's code over those of NVRTC's", "", compiler_table(times)])
+    parts += ["## Times of nvcc's code over those of NVRTC's", "", compiler_table(times)]
+    compiled = {row.config: row.milliseconds for row in times if row.space == f"convolution{NVCC}" and not row.failure}
+    own = [row for row in predicted if row.space == "convolution"]
+    return "\n".join([*parts, ASSEMBLY_TITLE, "", *assembly_table(read_predicted(ASSEMBLY), own, compiled)])
+
+
+def tasks(options: argparse.Namespace) -> list[Task]:
+    """Return the points to predict: those of the spaces, or those that nvcc compiled and that call `__ldg`."""
+    sources, times = str(options.sources), read_times()
+    if not options.assembly:
+        return [Task(row.space, row.config, sources, GPU) for row in times if row.space in options.spaces]
+    compiled = [row for row in times if row.space == f"convolution{NVCC}" and set(row.config.split()) >= READ_ONLY]
+    return [Task(row.space.removesuffix(NVCC), row.config, sources, GPU, assembly=True) for row in compiled]
 
 
 def main() -> int:
@@ -139,16 +155,17 @@ def main() -> int:
     parser.add_argument("--times", type=Path, metavar="FILE", help="what the launcher has printed; renews the times")
     parser.add_argument("--sources", type=Path, metavar="DIR", help="predict again, with the hub's folder 'kernels'")
     parser.add_argument("--spaces", nargs="+", choices=SPACES, default=list(SPACES), help="predict only these again")
+    parser.add_argument("--assembly", action="store_true", help="predict nvcc's code of points that call __ldg")
     parser.add_argument("--jobs", type=records.positive, default=2, help="number of processes (default: 2)")
     parser.add_argument("--check", action="store_true", help="fail if the page differs from its records")
     options = parser.parse_args()
     if options.times is not None:
         TIMES.write_text(records.to_csv(Time, read_launcher(options.times)))
     if options.sources is not None:
-        points = [row for row in read_times() if row.space in options.spaces]
-        tasks = [Task(row.space, row.config, str(options.sources), GPU) for row in points]
-        rows = {row.key: row for row in [*read_predicted(), *records.run_all(predict_point, tasks, options.jobs)]}
-        PREDICTED.write_text(records.to_csv(Predicted, list(rows.values())))
+        path = ASSEMBLY if options.assembly else PREDICTED
+        found = records.run_all(predict_point, tasks(options), options.jobs)
+        rows = {row.key: row for row in [*read_predicted(path), *found]}
+        path.write_text(records.to_csv(Predicted, list(rows.values())))
     if options.check:
         return int(tables_of(PAGE) != page())
     renew_tables(PAGE, page())

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from validation.common.records import positive, run_all
 from validation.tuning.predict import Task, predict
-from validation.tuning.records import PAGE, measured, read, write
-from validation.tuning.report import page, write_page
+from validation.tuning.records import PAGE, PREDICTED, PREDICTED_ASSEMBLY, measured, read, write
+from validation.tuning.report import READ_ONLY, page, write_page
 from validation.tuning.spaces import SPACES
 
 
@@ -19,21 +19,31 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sources", type=Path, metavar="DIR", help="predict again, with the hub's folder 'kernels'")
     parser.add_argument("--spaces", nargs="+", choices=SPACES, default=list(SPACES), help="only these spaces")
     parser.add_argument("--points", type=positive, help="only so many points of each space (default: all)")
+    parser.add_argument("--assembly", action="store_true", help="predict points that call __ldg, with assembly for it")
     parser.add_argument("--resume", action="store_true", help="predict only points that are not recorded yet")
     parser.add_argument("--jobs", type=positive, default=2, help="number of processes (default: 2)")
     parser.add_argument("--check", action="store_true", help="fail if the page differs from its records")
     return parser.parse_args()
 
 
+def record(options: argparse.Namespace) -> Path:
+    """Return the file of the predictions that are asked for."""
+    return PREDICTED_ASSEMBLY if options.assembly else PREDICTED
+
+
 def tasks(options: argparse.Namespace) -> list[Task]:
     """Return the points to predict, in an order that spreads over each space."""
-    known = {row.key for row in read()} if options.resume else set()
+    known = {row.key for row in read(record(options))} if options.resume else set()
     found = []
-    for space in options.spaces:
+    for space in ["convolution"] if options.assembly else options.spaces:
         configs = sorted(measured()[space])
+        if options.assembly:
+            configs = [config for config in configs if set(config.split()) >= READ_ONLY]
         step = next(step for step in (167, 173, 179) if len(configs) % step)
         spread = [configs[at * step % len(configs)] for at in range(len(configs))]
-        found += [Task(space, config, str(options.sources)) for config in spread[: options.points]]
+        found += [
+            Task(space, config, str(options.sources), assembly=options.assembly) for config in spread[: options.points]
+        ]
     return [task for task in found if task.key not in known]
 
 
@@ -41,10 +51,11 @@ def main() -> int:
     """Run the command; return 1 if the page differs from its records."""
     options = parse()
     if options.sources is not None:
-        rows = {row.key: row for row in read()}
+        path = record(options)
+        rows = {row.key: row for row in read(path)}
         for row in run_all(predict, tasks(options), options.jobs):
             rows[row.key] = row
-            write(rows.values())
+            write(rows.values(), path)
     if options.check:
         return int(page() != PAGE.read_text())
     write_page()

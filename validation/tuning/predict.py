@@ -19,20 +19,22 @@ from rdmodel.timing.launch_time import LaunchParts, count_sampled_blocks, parts_
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.trace import RegisterUse, Trace, Work
 from rdmodel.trace.registers import ASSEMBLED
-from validation.tuning.spaces import CUDA_SPACES, SPACES, Config, Space
+from validation.tuning.spaces import CUDA_SPACES, SPACES, Config, Space, with_assembly
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """A point to predict: its space, its configuration as text, and the folder of the sources.
 
-    The GPU is that of the space, unless `gpu` names another one.
+    The GPU is that of the space, unless `gpu` names another one. `assembly` puts assembly in the place of `__ldg`, as
+    nvcc does.
     """
 
     space: str
     config: str
     sources: str
     gpu: str = ""
+    assembly: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -89,7 +91,8 @@ def _predict(task: Task) -> Predicted:
     found: list[LaunchParts] = []
     use: RegisterUse | None = None
     for length in space.lengths:
-        trace: Trace = space.make(Path(task.sources), config, length)(config)
+        program = space.make(Path(task.sources), config, length)
+        trace: Trace = (with_assembly(program) if task.assembly else program)(config)
         trace, now = with_registers(trace, gpu, "auto" if use is None else use.registers)
         if use is None:
             assert now is not None

@@ -11,6 +11,8 @@ from validation.tuning.predict import Predicted
 
 FOLDER = Path(__file__).parent
 MEASURED, PREDICTED, PAGE = FOLDER / "measured.csv", FOLDER / "predicted.csv", FOLDER / "RESULTS.md"
+PREDICTED_ASSEMBLY = FOLDER / "predicted_assembly.csv"
+"""Points of the convolution without shared memory, with assembly in place of `__ldg`."""
 
 
 def measured() -> dict[str, dict[str, float]]:
@@ -22,14 +24,14 @@ def measured() -> dict[str, dict[str, float]]:
     return found
 
 
-def read() -> list[Predicted]:
+def read(path: Path = PREDICTED) -> list[Predicted]:
     """Return the recorded predictions."""
-    return from_csv(Predicted, PREDICTED.read_text()) if PREDICTED.exists() else []
+    return from_csv(Predicted, path.read_text()) if path.exists() else []
 
 
-def write(rows: Iterable[Predicted]) -> None:
+def write(rows: Iterable[Predicted], path: Path = PREDICTED) -> None:
     """Write predictions, sorted by space and configuration."""
-    PREDICTED.write_text(to_csv(Predicted, sorted(rows, key=lambda row: row.key)))
+    path.write_text(to_csv(Predicted, sorted(rows, key=lambda row: row.key)))
 
 
 def by_space(rows: Sequence[Predicted]) -> dict[str, list[Predicted]]:

@@ -68,6 +68,26 @@ def _without_shared_memory(source: str) -> str:
     return (source[:first] + source[end:]).replace(_SUM, _SUM_FROM_GLOBAL)
 
 
+_READ_ONLY = """
+__device__ __forceinline__ float load_read_only(const float *address) {
+    float value;
+    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(address));
+    return value;
+}
+"""
+
+
+def with_assembly(program: TiledProgram) -> TiledProgram:
+    """Return a program that calls assembly in place of `__ldg`, as in the headers of nvcc 13.0."""
+    assert isinstance(program.source, str)
+    return replace(program, source=_READ_ONLY + program.source.replace("__ldg(", "load_read_only("))
+
+
+def fits_image(config: Config) -> bool:
+    """Return whether the tiles of a convolution cover its image without reaching beyond it."""
+    return all(IMAGE % (config[f"block_size_{axis}"] * config[f"tile_size_{axis}"]) == 0 for axis in "xy")
+
+
 def convolution(sources: Path, config: Config, _length: int) -> TiledProgram:
     """Return the program of ``convolution_milo.cu``."""
     source = (sources / "convolution_milo.cu").read_text()
