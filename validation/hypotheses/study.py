@@ -16,6 +16,7 @@ from validation.hardware import launches as python
 from validation.hardware.rows import Row, read_rows
 from validation.hardware.simulated import LAST, MACHINES
 from validation.hardware.study import GPU
+from validation.hypotheses.reloading import reloading_launches
 
 FOLDER = Path(__file__).parent
 CSV = FOLDER / "rates.csv"
@@ -35,17 +36,21 @@ Engine = Literal["model", "simulator"]
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A change of the machine or of the run, as fields of the GPU by dotted name and as options of the engine."""
+    """A change of the machine or of the run, as fields of the GPU by dotted name and as options of the engine.
+
+    With `reload`, the code is another one: it loads the sum again before each so many of its terms.
+    """
 
     subject: str
     text: str
     engine: Engine
     fields: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    reload: int = 0
 
 
-def _model(subject: str, text: str, **options: Any) -> Hypothesis:
-    return Hypothesis(subject, text, "model", options=options)
+def _model(subject: str, text: str, reload: int = 0, **options: Any) -> Hypothesis:
+    return Hypothesis(subject, text, "model", options=options, reload=reload)
 
 
 def _simulator(subject: str, text: str, sched: str = "lrr", **fields: Any) -> Hypothesis:
@@ -59,6 +64,7 @@ HYPOTHESES = (
     *(_model("gemm", f"warps issue by `{sched}`", sched=sched) for sched in ("fifo", "lrr", "gto", "oldest")),
     *(_model("gemm", f"latencies spread by {sigma}", sigma=sigma) for sigma in (400.0, 1600.0)),
     _model("gemm", "latencies of 800 steps", lat_min=800),
+    *(_model("gemm", f"the sum is loaded again every {terms} terms", reload=terms) for terms in (2, 4, 8)),
     _simulator("gemm", "as recorded"),
     *(_simulator("gemm", f"warps issue by `{sched}`", sched=sched) for sched in ("two-level", "gto", "old")),
     _simulator("gemm", "the first turn follows the cycle", core__first_scheduler="cycle"),
@@ -71,6 +77,7 @@ HYPOTHESES = (
     *(_simulator("gemm", f"{blocks} resident blocks", max_blocks=blocks) for blocks in (2, 4)),
     *(_simulator("gemm", f"an L1 of {4 * ways} KB", l1__size=4096 * ways, l1__ways=ways) for ways in (1, 2, 3)),
     _model(PASSES, "as recorded"),
+    _model(PASSES, "the sum is loaded again every 4 terms", reload=4),
     _model(WHOLE, "as recorded"),
     *(_model(WHOLE, f"warps issue by `{sched}`", sched=sched) for sched in ("fifo", "lrr", "gto", "oldest")),
     _model(WHOLE, "latencies do not spread", sigma=0.0),
@@ -91,20 +98,22 @@ class Rate:
     miss_rate: float
 
 
-def traces(subject: str, engine: Engine) -> list[Trace]:
+def traces(subject: str, engine: Engine, reload: int = 0) -> list[Trace]:
     """Return the traces of a subject: from kernels in Python for the model, from compiled code for the simulator."""
     launches = python.launches if engine == "model" else compiled.launches
     if subject == "gemm":
         (row,) = (row for row in read_rows() if row.kernel == "gemm")
-        return launches(row)
-    row = Row("corr.corr", WHOLE_SIZES, (256,), (WHOLE_SIZES["M"] // 256,), 0.0, {})
+    else:
+        row = Row("corr.corr", WHOLE_SIZES, (256,), (WHOLE_SIZES["M"] // 256,), 0.0, {})
+    if reload:
+        return reloading_launches(row, reload)
     return launches(row, 1, None if subject == WHOLE else 8)
 
 
 def run(hypothesis: Hypothesis) -> Rate:
     """Return the miss rate under a hypothesis, with misses and lookups summed over launches."""
     gpu = rd.presets.gpu(GPU)
-    found = traces(hypothesis.subject, hypothesis.engine)
+    found = traces(hypothesis.subject, hypothesis.engine, hypothesis.reload)
     if hypothesis.engine == "model":
         options = {"model_sms": 1, **hypothesis.options}
         predictions = [rd.predict(trace, gpu, seeds=SEEDS, histogram=False, **options) for trace in found]
