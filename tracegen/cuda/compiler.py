@@ -198,7 +198,7 @@ def compile_program(
 
 def _has_nvcc() -> bool:
     try:
-        find_nvcc(machine_first=True)
+        find_nvcc()
     except ConfigError:
         return False
     return True

@@ -23,12 +23,13 @@ _PARTS = (
 """A file of each Python package that the compiler consists of."""
 
 
-def find_nvcc(*, machine_first: bool = False) -> Path:
-    """Return the path of nvcc: that of the Python packages, or else that of the machine; `machine_first`: vice versa.
+def find_nvcc(*, packages_first: bool = False) -> Path:
+    """Return the path of nvcc: that of the machine, or else that of the Python packages; `packages_first`: vice versa.
 
-    Raises `ConfigError`, which names the packages to install.
+    The machine's own builds the user's programs, and releases differ in the code that they make. Raises `ConfigError`,
+    which names the packages to install.
     """
-    found = (machine_first and _on_machine()) or _among_packages() or _on_machine()
+    found = (not packages_first and _on_machine()) or _among_packages() or _on_machine()
     if found is None:
         packages = " ".join(package for _, package in _PARTS)
         raise ConfigError(f"nvcc: is not installed: pip install 'rdmodel[record]', or {packages}")
@@ -65,10 +66,9 @@ def compile_with_nvcc(
 ) -> Compilation:
     """Compile a source for the architecture `target`; kernels with template arguments in `instances` are instantiated.
 
-    The compiler of the machine comes first: releases differ in the code that they make, and it is the one that builds
-    the user's programs. Raises `ConfigError` as `find_nvcc` does.
+    Raises `ConfigError` as `find_nvcc` does.
     """
-    program = find_nvcc(machine_first=True)
+    program = find_nvcc()
     source_folders = [source.directory.resolve()] if source.directory else []
     with tempfile.TemporaryDirectory(prefix="rdmodel-") as folder:
         copy, result = Path(folder, "kernel.cu"), Path(folder, "kernel.ptx")

@@ -59,7 +59,7 @@ def describe_values(value: Any) -> Any:
 
 def _describe_nvcc() -> list[object] | None:
     try:
-        return _describe_file(str(find_nvcc(machine_first=True)))
+        return _describe_file(str(find_nvcc()))
     except ConfigError:
         return None
 

@@ -28,7 +28,7 @@ _CODE = re.compile(r"arch=(compute_\d+[af]?),code=(?:\[?)([\w,]+)")
 
 def run_nvcc(arguments: Sequence[str]) -> int:
     """Run nvcc with more options, and return its exit status; raises `ConfigError` as `find_nvcc` does."""
-    nvcc = find_nvcc()
+    nvcc = find_nvcc(packages_first=True)
     return subprocess.run([str(nvcc), *nvcc_arguments(nvcc, arguments)], check=False).returncode
 
 
