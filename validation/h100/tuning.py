@@ -18,10 +18,10 @@ from validation.common import records
 from validation.common.pages import renew_tables, tables_of
 from validation.h100.cases import FOLDER
 from validation.tuning.measures import Quality, quality, random_choice
-from validation.tuning.predict import Predicted, Task
+from validation.tuning.predict import Predicted, Task, read_config
 from validation.tuning.predict import predict as predict_point
-from validation.tuning.report import READ_ONLY, assembly_table, ratio_table
-from validation.tuning.spaces import SPACES
+from validation.tuning.report import assembly_table, ratio_table
+from validation.tuning.spaces import SPACES, calls_ldg
 
 GPU = "h200"
 TIMES, PREDICTED, PAGE = FOLDER / "tuning.csv", FOLDER / "tuning_predicted.csv", FOLDER / "RESULTS-tuning.md"
@@ -145,7 +145,7 @@ def tasks(options: argparse.Namespace) -> list[Task]:
     sources, times = str(options.sources), read_times()
     if not options.assembly:
         return [Task(row.space, row.config, sources, GPU) for row in times if row.space in options.spaces]
-    compiled = [row for row in times if row.space == f"convolution{NVCC}" and set(row.config.split()) >= READ_ONLY]
+    compiled = [row for row in times if row.space == f"convolution{NVCC}" and calls_ldg(read_config(row.config))]
     return [Task(row.space.removesuffix(NVCC), row.config, sources, GPU, assembly=True) for row in compiled]
 
 

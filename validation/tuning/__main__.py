@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from validation.common.records import positive, run_all
-from validation.tuning.predict import Task, predict
+from validation.tuning.predict import Task, predict, read_config
 from validation.tuning.records import PAGE, PREDICTED, PREDICTED_ASSEMBLY, measured, read, write
-from validation.tuning.report import READ_ONLY, page, write_page
-from validation.tuning.spaces import SPACES
+from validation.tuning.report import page, write_page
+from validation.tuning.spaces import SPACES, calls_ldg
 
 
 def parse() -> argparse.Namespace:
@@ -38,7 +38,7 @@ def tasks(options: argparse.Namespace) -> list[Task]:
     for space in ["convolution"] if options.assembly else options.spaces:
         configs = sorted(measured()[space])
         if options.assembly:
-            configs = [config for config in configs if set(config.split()) >= READ_ONLY]
+            configs = [config for config in configs if calls_ldg(read_config(config))]
         step = next(step for step in (167, 173, 179) if len(configs) % step)
         spread = [configs[at * step % len(configs)] for at in range(len(configs))]
         found += [

@@ -7,22 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from validation.tuning.measures import TOP, Quality, baselines, quality, tau
 from validation.tuning.predict import Predicted, read_config
 from validation.tuning.records import PAGE, PREDICTED_ASSEMBLY, by_space, measured, read
 from validation.tuning.searched import search_table
-from validation.tuning.spaces import fits_image
+from validation.tuning.spaces import calls_ldg, fits_image
 
 SPREAD = (0.1, 0.5, 0.9)
-READ_ONLY = {"use_shmem=0", "read_only=1"}
-"""Parameters of the points of the convolution that call `__ldg` in their inner loops."""
 
 GROUPS: dict[str, Callable[[Predicted], bool]] = {
     "all": lambda row: True,
     "that spill registers": lambda row: row.spilled_bytes > 0,
     "`use_shmem=0 read_only=0`": lambda row: {"use_shmem=0", "read_only=0"} <= _words(row),
-    "`use_shmem=0 read_only=1`": lambda row: _words(row) >= READ_ONLY,
+    "`use_shmem=0 read_only=1`": lambda row: calls_ldg(read_config(row.config)),
     "`SA=1 SB=1`": lambda row: {"SA=1", "SB=1"} <= _words(row) and not row.spilled_bytes,
     "`SA=0` or `SB=0`": lambda row: bool({"SA=0", "SB=0"} & _words(row)) and not row.spilled_bytes,
     "`SA=1 SB=1 VWM=1`": lambda row: {"SA=1", "SB=1", "VWM=1"} <= _words(row) and not row.spilled_bytes,
@@ -35,14 +34,18 @@ def _words(row: Predicted) -> set[str]:
     return set(row.config.split())
 
 
+def _spread(ratios: Sequence[float] | NDArray[np.float64]) -> str:
+    """Return the quantiles `SPREAD` of ratios, as cells of a table."""
+    return " | ".join(f"{ratio:.2f}" for ratio in np.quantile(ratios, SPREAD))
+
+
 def ratio_table(rows: Sequence[Predicted], times: Mapping[str, float]) -> list[str]:
     """Return lines with the predicted times over the measured ones, for each group that has points."""
     lines = ["| predicted / measured time of points | number | 10 % | 50 % | 90 % |", "|---|---:|---:|---:|---:|"]
     for name, belongs in GROUPS.items():
         ratios = [row.milliseconds / times[row.config] for row in rows if belongs(row)]
         if ratios:
-            spread = " | ".join(f"{ratio:.2f}" for ratio in np.quantile(ratios, SPREAD))
-            lines.append(f"| {name} | {len(ratios)} | {spread} |")
+            lines.append(f"| {name} | {len(ratios)} | {_spread(ratios)} |")
     return [*lines, ""]
 
 
@@ -55,7 +58,7 @@ def assembly_table(rows: Sequence[Predicted], others: Sequence[Predicted], times
         own = [row for row in own if row.config in functions and row.config in times]
         for kind, found in (("function", [functions[row.config] for row in own]), ("assembly", own)):
             predicted, wanted = np.array([(row.milliseconds, times[row.config]) for row in found]).T
-            spread = " | ".join(f"{ratio:.2f}" for ratio in np.quantile(predicted / wanted, SPREAD))
+            spread = _spread(predicted / wanted)
             lines.append(f"| {name} | {kind} | {len(found)} | {spread} | {tau(predicted, wanted):.3f} |")
     return [*lines, ""]
 
@@ -158,10 +161,10 @@ NOTES = """## Explained and unexplained
 * **The read-only cache without shared memory**: `read_only=1 use_shmem=0` takes 1.1 to 1.5 times as long as predicted
   in eight of ten points, and 9 times in one. Where tiles fit the image, the cause is the compiler: with assembly in the
   place of `__ldg`, the median of predicted / measured is 0.95 (table above). Threads take 48 to 255 registers then, in
-  place of 40, and the slowest point spills. Where tiles reach beyond the image, each load has a condition. With
-  assembly, such points are predicted to take 1.9 times as long as they do. On an H200, nvcc's code of the same source
-  does take so long (`validation/h100/RESULTS-tuning.md`). So the source of the measured kernels was another, or nvcc
-  was an older one, whose code for it was better.
+  place of 40, and two points spill, among them the slowest. Where tiles reach beyond the image, each load has a
+  condition. With assembly, such points are predicted to take 1.9 times as long as they do. On an H200, nvcc's code of
+  the same source does take so long (`validation/h100/RESULTS-tuning.md`). So the source of the measured kernels was
+  another, or nvcc was an older one, whose code for it was better.
 * **Points without a prediction** (convolution): all seven are of `use_shmem=0`. `ptxas` 13.5 gives their threads
   68 to 119 registers, so that no block of 576 to 1024 threads fits on an SM, and a launch would fail. `rank_tiles`
   lists such tiles with this reason. The measured kernels ran, so that their source, which is not public, or their

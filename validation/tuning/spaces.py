@@ -83,6 +83,11 @@ def with_assembly(program: TiledProgram) -> TiledProgram:
     return replace(program, source=_READ_ONLY + program.source.replace("__ldg(", "load_read_only("))
 
 
+def calls_ldg(config: Config) -> bool:
+    """Return whether a point is one of the convolution whose inner loops call `__ldg`."""
+    return config.get("use_shmem") == 0 and config.get("read_only") == 1
+
+
 def fits_image(config: Config) -> bool:
     """Return whether the tiles of a convolution cover its image without reaching beyond it."""
     return all(IMAGE % (config[f"block_size_{axis}"] * config[f"tile_size_{axis}"]) == 0 for axis in "xy")
