@@ -8,7 +8,7 @@ and of the CUDA sources is that layout.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -59,7 +59,7 @@ def launches(row: Row, pad: Pad = 1, passes: int | None = 8) -> list[Trace]:
 def trace(plan: Plan) -> Trace:
     """Return the trace of one launch, from the kernel in Python."""
     if "distance" in plan.arguments:
-        return _pass_trace(plan)
+        return trace_pass(plan, correlate_pass)
     positions = {name.upper(): value for name, value in plan.arguments.items()}
     sizes: dict[str, Any] = {**plan.sizes, **positions}
     return tracegen.kernel(plan.row.kernel, block=plan.row.block, **sizes)
@@ -71,11 +71,12 @@ def _distances(row: Row, passes: int) -> list[int]:
     return [first + total * (2 * i + 1) // (2 * passes) for i in range(passes)]
 
 
-def _pass_trace(plan: Plan) -> Trace:
+def trace_pass(plan: Plan, kernel: Callable[..., None]) -> Trace:
+    """Return the trace of one pass, from a kernel with the parameters of `correlate_pass`."""
     pad = plan.sizes["PAD"]
     rows, columns = plan.sizes["N"] + pad, plan.sizes["M"] + pad
     return tracegen.trace(
-        correlate_pass,
+        kernel,
         name=plan.row.kernel,
         grid=plan.row.grid,
         block=plan.row.block,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracegen
 from rdmodel.trace import Trace
 from tracegen import Array, Block
-from validation.hardware.launches import plans
+from validation.hardware.launches import plans, trace_pass
 from validation.hardware.rows import Row
 
 
@@ -46,13 +46,4 @@ def _passes(row: Row, terms: int) -> list[Trace]:
                     k.store(symmat, j1, j2)
             k.store(symmat, j2, j1)
 
-    chosen = plans(row)
-    pad = chosen[0].sizes["PAD"]
-    columns = row.sizes["M"] + pad
-    arrays = {"data": (row.sizes["N"] + pad, columns), "symmat": (columns, columns)}
-    return [
-        tracegen.trace(
-            correlate, arrays=arrays, grid=row.grid, block=row.block, distance=plan.arguments["distance"], pad=pad
-        )
-        for plan in chosen
-    ]
+    return [trace_pass(plan, correlate) for plan in plans(row)]
