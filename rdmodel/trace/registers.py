@@ -8,21 +8,31 @@ from typing import Any
 from rdmodel.common.late_dataclass import dataclass
 
 GIVEN, ASSEMBLED, ESTIMATED = "given", "ptxas", "estimated"
-"""Values of `RegisterUse.source`."""
+"""Values of `RegisterUse.source`; "ptxas for sm_80" is another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterUse:
     """The `registers` of a thread, and the bytes that it spills to local memory and loads from it again.
 
-    `source` tells how they are known: "given" by the user or the kernel, from "ptxas", or "estimated" from the values
-    that are live at once in the PTX, without spills.
+    `source` tells how they are known: "given" by the user or the kernel, from "ptxas", from "ptxas for sm_80" if it
+    does not know the GPU, or "estimated" from the values that are live at once in the PTX, without spills.
     """
 
     registers: int
     source: str
     spill_stores: int = 0
     spill_loads: int = 0
+
+    @property
+    def is_assembled(self) -> bool:
+        """Whether an assembler tells the registers: for the GPU, or for a related one."""
+        return self.source.startswith(ASSEMBLED)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the registers are those of code for the GPU: given, or told by an assembler for it."""
+        return self.source in (GIVEN, ASSEMBLED)
 
     def __str__(self) -> str:
         """Return the registers as text: ``64 registers per thread (ptxas), 8 bytes spilled``."""

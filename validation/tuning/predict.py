@@ -18,7 +18,6 @@ from rdmodel.timing.latency import Phase
 from rdmodel.timing.launch_time import LaunchParts, count_sampled_blocks, parts_of, time_from_parts
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.trace import RegisterUse, Trace, Work
-from rdmodel.trace.registers import ASSEMBLED
 from validation.tuning.spaces import CUDA_SPACES, SPACES, Config, Space, with_assembly
 
 
@@ -97,7 +96,7 @@ def _predict(task: Task) -> Predicted:
         if use is None:
             assert now is not None
             use = now
-            if use.source != ASSEMBLED:
+            if not use.is_assembled:
                 raise rd.ConfigError("ptxas: not found; a wheel such as nvidia-cuda-nvcc has it")
         if len(space.lengths) == 1:  # the users' way, without a detour
             return _predicted(task, rd.time(trace, gpu), use)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -159,6 +160,7 @@ ptxas info    : Used 10 registers, 4096 bytes smem, 376 bytes cmem[0]
 """
 
 FAKE = """#!/bin/sh
+[ "$1" != --help ] || {{ echo "Allowed values: 'compute_75', {known}."; exit; }}
 grep -q 'version {version}' "$3" ||
     {{ echo "fatal : Unsupported .version 9.9; current version is '{version}'"; exit 1; }}
 grep -q 'target sm_{target}' "$3" || exit 1
@@ -181,22 +183,29 @@ def assembler(tmp_path, monkeypatch):
     """Return a function that installs a stand-in for the assembler, which knows one version of PTX."""
 
     def install(
-        registers: int, target: int = 80, version: str = "8.0", variable: str = "CUDA_HOME", only: str = "''"
+        registers: int,
+        target: int = 80,
+        version: str = "8.0",
+        variable: str = "CUDA_HOME",
+        only: str = "''",
+        known: Sequence[int] = (),
     ) -> None:
         program = tmp_path / variable / "bin" / "ptxas"
         program.parent.mkdir(exist_ok=True, parents=True)
-        program.write_text(FAKE.format(registers=registers, target=target, version=version, only=only))
+        names = ",".join(f"'sm_{number}','sm_{number}a'" for number in known)
+        program.write_text(FAKE.format(registers=registers, target=target, version=version, only=only, known=names))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv(variable, str(tmp_path / variable))
 
     monkeypatch.setattr(ptxas.shutil, "which", lambda name: None)
     monkeypatch.setattr(ptxas, "_WHEELS", ())
     monkeypatch.setattr(ptxas, "_USUAL_PLACE", tmp_path / "absent")
-    ptxas.find_assemblers.cache_clear()
-    ptxas.assemble.cache_clear()
+    caches = ptxas.find_assemblers, ptxas.known_architectures, ptxas.assemble
+    for cached in caches:
+        cached.cache_clear()
     yield install
-    ptxas.find_assemblers.cache_clear()
-    ptxas.assemble.cache_clear()
+    for cached in caches:
+        cached.cache_clear()
 
 
 def test_an_assembler_that_is_older_than_the_code_is_asked_for_its_own_version(assembler):
@@ -224,6 +233,44 @@ def test_code_for_a_newer_gpu_is_assembled_for_an_older_one(assembler):
     assembler(64, target=70)
     trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
     assert trace.register_use((7, 0)).registers == 64
+
+
+def test_a_gpu_that_the_assembler_does_not_know_has_the_registers_of_a_related_one(assembler):
+    assembler(70, known=(75, 80, 86, 90))
+    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    assert trace.register_use((7, 0)) == RegisterUse(70, "ptxas for sm_80")
+    assert str(trace.register_use((7, 0))) == "70 registers per thread (ptxas for sm_80)"
+    assert trace.register_use((7, 0)).is_assembled
+    assert trace.register_use((9, 0)) == RegisterUse(70, "ptxas")
+
+
+def test_a_gpu_with_fewer_registers_per_thread_is_related_to_none(assembler):
+    assembler(70, known=(80,))
+    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    assert trace.register_use((2, 0)) == RegisterUse(8, "estimated")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "related"),
+    [(35, 80), (52, 80), (61, 80), (70, 80), (72, 80), (75, None), (89, None), (103, 100), (120, 89), (130, 100)],
+)
+def test_related_gpus_have_as_many_threads_on_an_sm(assembler, architecture, related):
+    assembler(70, known=(75, 80, 86, 89, 90, 100))
+    assert ptxas.related_architecture(architecture) == related
+
+
+def test_all_assemblers_together_know_architectures(assembler):
+    assembler(70, known=(75, 80))
+    assembler(66, known=(70,), variable="CUDA_PATH")
+    assert ptxas.known_architectures() == {70, 75, 80}
+    assert ptxas.related_architecture(70) is None
+    assert ptxas.related_architecture(61) == 70
+
+
+def test_an_assembler_without_a_list_of_architectures_is_asked_for_the_gpu(assembler):
+    assembler(64, target=70)
+    assert ptxas.known_architectures() == frozenset()
+    assert ptxas.related_architecture(70) is None
 
 
 def test_relocatable_code_is_assembled_without_linking(assembler, tmp_path):

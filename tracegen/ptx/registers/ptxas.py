@@ -22,6 +22,13 @@ _WHEELS = ("nvidia/*/bin/ptxas", "nvidia/*/*/bin/ptxas", "triton/backends/nvidia
 
 _USUAL_PLACE = Path("/usr/local/cuda/bin/ptxas")
 
+_FEWEST_RELATED = 35
+"""The oldest architecture whose threads have up to 255 registers, as those of all later ones do."""
+
+_RESIDENT_THREADS = {75: 1024, 86: 1536, 87: 1536, 88: 1536, 89: 1536, 110: 1536, 120: 1536, 121: 1536}
+"""Threads that an SM holds, 2048 for others (NVIDIA, CUDA programming guide, table of compute capabilities)."""
+
+_KNOWN = re.compile(r"'sm_(\d+)'")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _USED = re.compile(r"Used (\d+) registers")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -57,6 +64,27 @@ def _candidates() -> Iterator[str | Path]:
         for pattern in _WHEELS:
             yield from sorted(Path(folder or ".").glob(pattern))
     yield _USUAL_PLACE
+
+
+@cache
+def known_architectures() -> frozenset[int]:
+    """Return the architectures for which the assemblers make code, such as 80, as their help texts list them."""
+    helps = (_output([program, "--help"]) for program in find_assemblers())
+    return frozenset(int(number) for text in helps for number in _KNOWN.findall(text))
+
+
+def related_architecture(architecture: int) -> int | None:
+    """Return the architecture whose code is most like that for another one, which no assembler knows.
+
+    Assemblers give threads the more registers, the fewer of them an SM holds. So an SM of the related architecture
+    holds as many if possible, and it is the nearest one then. None if the assemblers know the architecture itself or
+    none at all, or if its threads cannot have as many registers as later ones do.
+    """
+    known = known_architectures()
+    if not known or architecture in known or architecture < _FEWEST_RELATED:
+        return None
+    threads = _RESIDENT_THREADS.get(architecture, 2048)
+    return min(known, key=lambda it: (_RESIDENT_THREADS.get(it, 2048) != threads, abs(it - architecture), it))
 
 
 @lru_cache(maxsize=256)
@@ -115,10 +143,14 @@ def _run(program: str, ptx: str, architecture: str, relocatable: bool) -> tuple[
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
         command = [program, "-v", f"-arch={architecture}", str(source), "-o", str(target)]
-        command += ["-c"] if relocatable else []
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False, cwd=folder)
-        except (OSError, subprocess.TimeoutExpired):
-            return "", b""
-        code = target.read_bytes() if target.exists() else b""
-    return done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace"), code
+        output = _output([*command, "-c"] if relocatable else command, folder)
+        return output, target.read_bytes() if output and target.exists() else b""
+
+
+def _output(command: list[str], folder: str | None = None) -> str:
+    """Return what a program writes to stderr and stdout, one after the other; empty if it fails to run."""
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False, cwd=folder)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
