@@ -7,7 +7,8 @@ prints the names of changed pages. tests/project/test_docs.py fails if that woul
 * a fence ``console`` has commands after ``$``, which run in one empty folder per page, as the examples do;
 * the text between ``<!-- generated: NAME -->`` and ``<!-- end -->`` is the result of the function `GENERATED[NAME]`.
 
-Other fences are not run. Times differ from run to run, and are therefore printed as ``...`` (`MASKS`).
+Other fences are not run. Times differ from run to run, and are therefore printed as ``...``. Notes about estimated
+registers, which machines without an assembler print, are left out (`MASKS`).
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ REGION = re.compile(r"(<!-- generated: ([^>]+) -->\n).*?(<!-- end -->)", re.S)
 MASKS = (
     (re.compile(r"\b\d+\.\d+ s\b"), "... s"),
     (re.compile(r'("(?:trace_)?seconds": ?)[^,\s}]+'), r"\1..."),
+    (re.compile(r"^rdmodel: .*\bregisters per thread\b.*\bestimated\b.*\n", re.M), ""),
 )
-"""Patterns of times in the output of commands and examples, and their replacements."""
+"""Patterns of what depends on the machine in the output of commands and examples, and their replacements."""
 
 TRACEBACK = "Traceback (most recent call last):"
 DEFAULT = re.compile(r" \(default: (.*)\)$")
@@ -101,7 +103,7 @@ def refresh(text: str, folder: Path | None = None) -> str:
 
 
 def mask(output: str) -> str:
-    """Replace the times in an output by dots."""
+    """Replace the times in an output by dots, and leave out notes about estimated registers."""
     for pattern, replacement in MASKS:
         output = pattern.sub(replacement, output)
     return output if not output or output.endswith("\n") else output + "\n"

@@ -11,13 +11,13 @@ from rdmodel.cli.kernel_parameters import AFFINE_SUFFIX, applicable_pairs, kerne
 from rdmodel.cli.memory_limit import UNBOUNDED, Budget
 from rdmodel.cli.option_values import SourceOptions
 from rdmodel.cli.output import print_note
+from rdmodel.cli.register_notes import print_registers
 from rdmodel.errors import ConfigError, TraceError, suggestion, unknown
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
-from rdmodel.trace.registers import GIVEN
 from tracegen import formats
 from tracegen.formats import LaunchEntry
 from tracegen.formats.names import COMPRESSED_EXTENSIONS, EXTENSIONS
@@ -46,8 +46,8 @@ def open_sources(source: str, options: SourceOptions, budget: Budget = UNBOUNDED
             trace, use = with_registers(trace, options.target, options.registers)
             if use is None:
                 print_note(f"{trace.launch.kernel}: the registers per thread are unknown; give them with --registers N")
-            elif use.source != GIVEN:
-                print_note(f"{trace.launch.kernel}: {use}")
+            else:
+                print_registers(trace.launch.kernel, use)
         yield trace
 
 

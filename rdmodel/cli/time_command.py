@@ -8,6 +8,7 @@ from rdmodel.cli.memory_limit import limit_memory
 from rdmodel.cli.option_values import output_form, selected_gpu, source_options
 from rdmodel.cli.output import print_results
 from rdmodel.cli.progress_line import block_progress
+from rdmodel.cli.register_notes import print_registers
 from rdmodel.cli.sources import open_sources
 from rdmodel.cli.text_time import format_time
 from rdmodel.timing.launch_time import time
@@ -30,5 +31,7 @@ def run_time(arguments: argparse.Namespace) -> None:
                         seed=arguments.seed,
                         progress=progress,
                     )
+                if found.registers is not None and not found.registers.is_exact:
+                    print_registers(found.kernel, found.registers)
                 results.append(found)
         print_results(output_form(arguments), results, format_time)

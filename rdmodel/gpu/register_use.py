@@ -9,7 +9,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.trace import RegisterUse, Trace
-from rdmodel.trace.registers import GIVEN
+from rdmodel.trace.registers import ESTIMATED, GIVEN
 
 
 def find_registers(trace: Trace, gpu: GPU) -> RegisterUse | None:
@@ -19,6 +19,15 @@ def find_registers(trace: Trace, gpu: GPU) -> RegisterUse | None:
     except ConfigError:
         capability = None
     return trace.register_use(capability)
+
+
+def register_notes(use: RegisterUse | None) -> tuple[str, ...]:
+    """Return a sentence about registers that are not known from the code of the GPU; none if they are."""
+    if use is None or use.is_exact:
+        return ()
+    if use.source == ESTIMATED:
+        return ("registers per thread are estimated, since no ptxas makes code for the GPU",)
+    return (f"registers per thread are those of {use.source}",)
 
 
 def with_registers(trace: Trace, gpu: GPU | None, registers: int | str = "auto") -> tuple[Trace, RegisterUse | None]:

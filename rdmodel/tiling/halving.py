@@ -22,7 +22,7 @@ from rdmodel.estimation.estimate import FinishedRuns, estimate_again
 from rdmodel.execution.threads import run_in_order
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
-from rdmodel.gpu.register_use import with_registers
+from rdmodel.gpu.register_use import register_notes, with_registers
 from rdmodel.results.prediction import Prediction
 from rdmodel.tiling.objectives import Objective, Value
 from rdmodel.tiling.values import RankedTile, Tile, tile_text
@@ -181,7 +181,8 @@ class SuccessiveHalving:
         sampled = work is not None and self._objective.times and samples_caches(candidate.trace)
         try:
             if self._objective.times:  # here, because assemblers of several tiles run at a time
-                candidate.trace, _ = with_registers(candidate.trace, self._gpu)
+                candidate.trace, use = with_registers(candidate.trace, self._gpu)
+                candidate.notes = (*candidate.notes, *register_notes(use))
             candidate.prediction = estimate_again(
                 candidate.finished,
                 candidate.trace,

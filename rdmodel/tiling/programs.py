@@ -18,7 +18,7 @@ from rdmodel.estimation.estimate import estimate
 from rdmodel.execution.processes import SINGLE_PROCESS_SECONDS, count_workers, run_in_processes
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
-from rdmodel.gpu.register_use import with_registers
+from rdmodel.gpu.register_use import register_notes, with_registers
 from rdmodel.results.prediction import Prediction
 from rdmodel.results.records import result_from_record, result_to_record
 from rdmodel.tiling.halving import Candidate
@@ -193,7 +193,7 @@ def _estimate_tile(
     try:
         trace = program(tile)
         compute_occupancy(trace.launch, gpu)
-        trace, _ = with_registers(trace, gpu)
+        trace, use = with_registers(trace, gpu)
         compute_occupancy(trace.launch, gpu)
     except RdmodelError as error:
         return str(error)
@@ -207,6 +207,6 @@ def _estimate_tile(
     return {
         "milliseconds": milliseconds,
         "trace": prediction.config["trace"],
-        "notes": list(getattr(trace, "notes", ())),
+        "notes": [*getattr(trace, "notes", ()), *register_notes(use)],
         "prediction": result_to_record(prediction, gpu.to_dict()),
     }

@@ -101,7 +101,7 @@ def time(
     machine = presets.gpu_or_default(gpu, [])
     presets.rates_of(machine)
     options = complete_options(machine, {"seed": seed, **options})
-    trace, _ = with_registers(trace, machine)
+    trace, registers = with_registers(trace, machine)
     counted = count_sampled_blocks(trace, machine, sample)
     if caches == "auto":
         caches = "sample" if samples_caches(trace) else "estimate"
@@ -110,7 +110,8 @@ def time(
         traffic = sample_traffic(trace, machine, counted.average, resident, options)
     else:
         traffic = traffic_of(estimate(trace, machine, l2=True, work=work, progress=progress, **options))
-    return replace(time_from_counts(trace, machine, traffic, counted), launch=trace.number)
+    found = time_from_counts(trace, machine, traffic, counted)
+    return replace(found, launch=trace.number, registers=registers)
 
 
 def samples_caches(trace: Trace) -> bool:

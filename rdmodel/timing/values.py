@@ -9,7 +9,7 @@ from typing import Any
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.presentation import Presented
 from rdmodel.timing.traffic import LaunchTraffic
-from rdmodel.trace import Work
+from rdmodel.trace import RegisterUse, Work
 
 LATENCY = "latency"
 """Name of the term that is no resource: the time that warps wait although nothing is busy."""
@@ -46,6 +46,8 @@ class TimeEstimate(Presented):
         LaunchTraffic of the whole grid behind the SMs.
     launch
         Number of the launch in the recording of a program; None for other traces.
+    registers
+        Registers of a thread, and how they are known; None if nothing is known.
     """
 
     kernel: str
@@ -62,6 +64,7 @@ class TimeEstimate(Presented):
     work: Work = field(repr=False)
     traffic: LaunchTraffic = field(repr=False)
     launch: int | None = None
+    registers: RegisterUse | None = None
 
     @property
     def milliseconds(self) -> float:
@@ -108,6 +111,7 @@ class TimeEstimate(Presented):
                 "max_warps": self.max_warps,
                 "limiter": self.limiter,
             },
+            **({} if self.registers is None else {"registers": self.registers.to_dict()}),
             "waves": self.waves,
             "tail_share": self.tail_share,
             "work": self.work.to_dict(),

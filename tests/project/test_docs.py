@@ -138,9 +138,12 @@ def test_a_kernel_declared_on_a_page_is_gone_when_the_page_ends():
         ('"seconds": 0.1,\n"trace_seconds": 1e-05\n', '"seconds": ...,\n"trace_seconds": ...\n'),
         ('{"seconds":0.1,"trace_seconds":1e-05}\n', '{"seconds":...,"trace_seconds":...}\n'),
         ("94.34 % of 2 transactions, 3 seeds\n", "94.34 % of 2 transactions, 3 seeds\n"),
+        ("rdmodel: k: 8 registers per thread (estimated); ptxas tells them\nk on v100\n", "k on v100\n"),
+        ("rdmodel: registers per thread are estimated, since there is none\n", ""),
+        ("rdmodel: k: 8 registers per thread (ptxas)\n", "rdmodel: k: 8 registers per thread (ptxas)\n"),
     ],
 )
-def test_times_are_masked_and_nothing_else(output, masked):
+def test_times_and_estimated_registers_are_masked_and_nothing_else(output, masked):
     assert refresh.mask(output) == masked
 
 

@@ -6,7 +6,10 @@ import json
 
 import pytest
 
+from rdmodel.trace import RegisterUse
 from tracegen.cuda import nvrtc
+from tracegen.ptx.emulator import emulated_launch
+from tracegen.ptx.registers import ptxas
 
 SHIFT = """
 extern "C" __global__ void shift(float* a, float* b, int n) {
@@ -78,3 +81,38 @@ def test_registers_are_a_number_or_counted_for_one_gpu(run):
     status, _, err = run("predict", "vectoradd", "--registers", "auto")
     assert status == 0
     assert err == "rdmodel: vectoradd: the registers per thread are unknown; give them with --registers N\n"
+
+
+NOTES = {
+    "given": (100, ""),
+    "ptxas": (12, ""),
+    "ptxas for sm_80": (12, "rdmodel: shift: 12 registers per thread (ptxas for sm_80)\n"),
+    "estimated": (12, "rdmodel: shift: 12 registers per thread (estimated)\n"),
+}
+
+
+@pytest.mark.parametrize("source", NOTES)
+def test_a_time_tells_registers_that_are_not_those_of_the_gpus_own_code(run, launch, monkeypatch, source):
+    monkeypatch.setattr(emulated_launch, "count_registers", lambda *_: RegisterUse(12, source))
+    monkeypatch.setattr(ptxas, "find_assemblers", lambda: ("ptxas",))
+    options = ("--registers", "100") if source == "given" else ()
+    status, out, err = run("time", *launch, *options, "--json")
+    registers, note = NOTES[source]
+    assert (status, err) == (0, note)
+    expected = {"registers": registers, "source": source, "spill_stores": 0, "spill_loads": 0}
+    assert json.loads(out)["registers"] == expected
+
+
+def test_who_has_no_assembler_learns_where_to_get_one(run, launch, monkeypatch):
+    monkeypatch.setattr(emulated_launch, "count_registers", lambda *_: RegisterUse(12, "estimated"))
+    monkeypatch.setattr(ptxas, "find_assemblers", lambda: ())
+    for options in (("time",), ("info", "--registers", "auto")):
+        status, _, err = run(options[0], *launch, *options[1:])
+        advice = "ptxas tells them: pip install nvidia-cuda-nvcc"
+        assert (status, err) == (0, f"rdmodel: shift: 12 registers per thread (estimated); {advice}\n")
+
+
+def test_a_time_of_unknown_registers_says_nothing_about_them(run):
+    status, out, err = run("time", "vectoradd", "--json")
+    assert (status, err) == (0, "")
+    assert "registers" not in json.loads(out)

@@ -14,7 +14,9 @@ import rdmodel as rd
 from rdmodel.answers.store import Answers
 from rdmodel.execution import processes
 from rdmodel.tiling import programs
+from rdmodel.trace import RegisterUse
 from tracegen.cuda import TiledProgram, nvrtc, tiled_program
+from tracegen.ptx.emulator import emulated_launch
 
 pytestmark = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
 
@@ -149,6 +151,21 @@ def test_times_are_those_of_single_calls():
     for tile in rank().tiles:
         assert tile.value == rd.time(program(tile.tile), "a4000").milliseconds
         assert tile.prediction.kernel == "scale"
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["program", "function"])
+def test_a_ranking_by_time_notes_registers_of_other_code(monkeypatch, whole):
+    program = make_program()
+    make_trace = program if whole else lambda tile: program(tile)
+    notes = {
+        "ptxas": (),
+        "ptxas for sm_80": ("registers per thread are those of ptxas for sm_80",),
+        "estimated": ("registers per thread are estimated, since no ptxas makes code for the GPU",),
+    }
+    for source, expected in notes.items():
+        monkeypatch.setattr(emulated_launch, "count_registers", lambda *_, it=source: RegisterUse(12, it))
+        assert rank(program=make_trace).notes == expected
+    assert rank(program=make_trace, objective="dram_bytes").notes == ()
 
 
 def test_tiles_of_one_code_are_compiled_and_read_once(monkeypatch):

@@ -1,0 +1,20 @@
+"""Tell on stderr how many registers the threads of a kernel take, and how this is known."""
+
+from __future__ import annotations
+
+from rdmodel.cli.output import print_note
+from rdmodel.trace import RegisterUse
+from rdmodel.trace.registers import ESTIMATED, GIVEN
+
+
+def print_registers(kernel: str, use: RegisterUse) -> None:
+    """Print the registers per thread unless they were given; without an assembler, name the package that has one."""
+    if use.source != GIVEN:
+        lacks_assembler = use.source == ESTIMATED and not _find_assemblers()
+        print_note(f"{kernel}: {use}" + ("; ptxas tells them: pip install nvidia-cuda-nvcc" if lacks_assembler else ""))
+
+
+def _find_assemblers() -> tuple[str, ...]:
+    from tracegen.ptx.registers.ptxas import find_assemblers  # only programs need it
+
+    return find_assemblers()
