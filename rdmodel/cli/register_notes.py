@@ -11,7 +11,8 @@ def print_registers(kernel: str, use: RegisterUse) -> None:
     """Print the registers per thread unless they were given; without an assembler, name the package that has one."""
     if use.source != GIVEN:
         lacks_assembler = use.source == ESTIMATED and not _find_assemblers()
-        print_note(f"{kernel}: {use}" + ("; ptxas tells them: pip install nvidia-cuda-nvcc" if lacks_assembler else ""))
+        advice = "; ptxas tells them if it knows the GPU: pip install nvidia-cuda-nvcc" if lacks_assembler else ""
+        print_note(f"{kernel}: {use}{advice}")
 
 
 def _find_assemblers() -> tuple[str, ...]:

@@ -138,7 +138,10 @@ def test_a_kernel_declared_on_a_page_is_gone_when_the_page_ends():
         ('"seconds": 0.1,\n"trace_seconds": 1e-05\n', '"seconds": ...,\n"trace_seconds": ...\n'),
         ('{"seconds":0.1,"trace_seconds":1e-05}\n', '{"seconds":...,"trace_seconds":...}\n'),
         ("94.34 % of 2 transactions, 3 seeds\n", "94.34 % of 2 transactions, 3 seeds\n"),
-        ("rdmodel: k: 8 registers per thread (estimated); ptxas tells them\nk on v100\n", "k on v100\n"),
+        (
+            "rdmodel: k: 8 registers per thread (estimated); ptxas tells them if it knows the GPU\nk on v100\n",
+            "k on v100\n",
+        ),
         ("rdmodel: registers per thread are estimated, since there is none\n", ""),
         ("rdmodel: k: 8 registers per thread (ptxas)\n", "rdmodel: k: 8 registers per thread (ptxas)\n"),
     ],

@@ -16,6 +16,7 @@ from tracegen.cuda.mangled_parameters import parameter_types
 from tracegen.cuda.missing_headers import describe_missing, nearby_folders
 from tracegen.cuda.names import find_kernel
 from tracegen.cuda.nvcc import compile_with_nvcc, find_nvcc
+from tracegen.cuda.nvrtc_assembler import NvrtcAssembler
 from tracegen.cuda.nvrtc_program import NvrtcProgram
 from tracegen.cuda.signatures import Signature, find_launched_kernels, signatures
 from tracegen.cuda.source import Source, project_sources, read_source
@@ -41,7 +42,8 @@ class CompileError(TraceError):
 class CompiledProgram:
     """A compiled program: its `ptx`, and the data to find kernels in it by their names in the source.
 
-    `notes` are sentences about the compilation, such as the headers that were not found.
+    `notes` are sentences about the compilation, such as the headers that were not found. `assembler` turns the program
+    into machine code; None: it needs an assembler that is installed by itself.
     """
 
     ptx: str
@@ -51,6 +53,7 @@ class CompiledProgram:
     launched: Sequence[str] = ()
     notes: Sequence[str] = ()
     structures: Mapping[str, Structure] = field(default_factory=dict)
+    assembler: NvrtcAssembler | None = None
 
     def find(self, kernels: Sequence[str], wanted: str | None) -> str:
         """Return the PTX name of the kernel `wanted`, a name in the source; raises `ConfigError` if there is none."""
@@ -161,22 +164,23 @@ def compile_program(
     library = nvrtc.load_nvrtc() if compiler != "nvcc" else None
     missing: Sequence[str] = ()
     notes: list[str] = []
+    assembler: NvrtcAssembler | None = None
     asked = read_nvcc_options(options)
     if library is not None:
         target = architecture or _supported(asked.architecture, library) or _default_target(library.architectures())
         if asked.dlcm:
             notes.append(f"-dlcm={asked.dlcm} is for the assembler; give it to the GPU: --dlcm {asked.dlcm}, l1.dlcm")
-        result, missing = NvrtcProgram(source, project, macros, folders).compile(
-            library, target, asked.passed, instances
-        )
+        program = NvrtcProgram(source, project, macros, folders)
+        result, missing = program.compile(library, target, asked.passed, instances)
         nearby = nearby_folders(missing, source) if result.ptx is None else []
         if nearby:
             with_nearby = project_sources(source, [*folders, *nearby])
             second = NvrtcProgram(source, with_nearby, macros, [*folders, *nearby])
             second_result, still_missing = second.compile(library, target, asked.passed, instances)
             if second_result.ptx is not None:
-                result, missing, project = second_result, still_missing, with_nearby
+                result, missing, project, program = second_result, still_missing, with_nearby, second
                 notes.append(f"headers were found in {', '.join(map(_relative, nearby))}, as if given with -I")
+        assembler = NvrtcAssembler(program, asked.passed, instances)
     elif compiler == "nvcc" or (compiler == "auto" and _has_nvcc()):
         target = architecture or asked.architecture or f"compute_{DEFAULT_ARCHITECTURE}"
         result = compile_with_nvcc(source, macros, folders, options, target, instances)
@@ -193,7 +197,7 @@ def compile_program(
     launched = find_launched_kernels(source.text)
     layouts = structures(texts)
     named = [f"{source.name}: {note}" for note in notes]
-    return CompiledProgram(ptx, source.name, result.lowered, found_signatures, launched, named, layouts)
+    return CompiledProgram(ptx, source.name, result.lowered, found_signatures, launched, named, layouts, assembler)
 
 
 def _has_nvcc() -> bool:

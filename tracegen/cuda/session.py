@@ -125,9 +125,11 @@ class Session:
             architecture=architecture,
             compiler=compiler,
         )
-        self._module = parse(self._program.ptx, text.name)
-        if read_nvcc_options(options).relocatable:
-            self._module = dataclasses.replace(self._module, relocatable=True)
+        self._module = dataclasses.replace(
+            parse(self._program.ptx, text.name),
+            relocatable=read_nvcc_options(options).relocatable,
+            assembler=self._program.assembler,
+        )
         self._base = BASE if base is None else base
         self._sizes = {name: value for name, value in dict(_macro_pairs(defines)).items() if isinstance(value, int)}
         self._contents: dict[str, bytes | NDArray[np.uint8] | TextureValue] = {

@@ -89,9 +89,13 @@ def count(old: str, task: Task) -> Counted | None:
     space = CUDA_SPACES[task.space]
     program = replace(space.make(Path(task.sources), config, space.lengths[0]), architecture=COMPILED_FOR)
     gpu, found = presets.gpu(task.gpu), []
-    for programs, source in (((old,), "ptxas"), (ptxas.find_assemblers(), "ptxas for sm_80"), ((), "estimated")):
+    for programs, asked, source in (
+        ((old,), gpu, "ptxas"),
+        (ptxas.find_assemblers(), gpu, "ptxas for sm_80"),
+        ((), None, "estimated"),
+    ):
         with assemblers(*programs):
-            trace, use = with_registers(program(config), gpu)
+            trace, use = with_registers(program(config), asked)
         assert use is not None
         if use.source != source:
             assert source == "ptxas", f"{task.space}, {task.config}: {use}"

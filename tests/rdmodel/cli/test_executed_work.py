@@ -108,7 +108,7 @@ def test_who_has_no_assembler_learns_where_to_get_one(run, launch, monkeypatch):
     monkeypatch.setattr(ptxas, "find_assemblers", lambda: ())
     for options in (("time",), ("info", "--registers", "auto")):
         status, _, err = run(options[0], *launch, *options[1:])
-        advice = "ptxas tells them: pip install nvidia-cuda-nvcc"
+        advice = "ptxas tells them if it knows the GPU: pip install nvidia-cuda-nvcc"
         assert (status, err) == (0, f"rdmodel: shift: 12 registers per thread (estimated); {advice}\n")
 
 

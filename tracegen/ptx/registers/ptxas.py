@@ -73,14 +73,13 @@ def known_architectures() -> frozenset[int]:
     return frozenset(int(number) for text in helps for number in _KNOWN.findall(text))
 
 
-def related_architecture(architecture: int) -> int | None:
-    """Return the architecture whose code is most like that for another one, which no assembler knows.
+def related_architecture(architecture: int, known: frozenset[int]) -> int | None:
+    """Return the one of the `known` architectures whose code is most like that for another one.
 
     Assemblers give threads the more registers, the fewer of them an SM holds. So an SM of the related architecture
-    holds as many if possible, and it is the nearest one then. None if the assemblers know the architecture itself or
-    none at all, or if its threads cannot have as many registers as later ones do.
+    holds as many if possible, and it is the nearest one then. None if the architecture itself is known, or none is, or
+    if its threads cannot have as many registers as later ones do.
     """
-    known = known_architectures()
     if not known or architecture in known or architecture < _FEWEST_RELATED:
         return None
     threads = _RESIDENT_THREADS.get(architecture, 2048)

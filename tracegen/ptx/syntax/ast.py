@@ -7,6 +7,7 @@ error only when it is executed.
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Protocol
 
 from rdmodel.common.late_dataclass import dataclass
 
@@ -150,12 +151,23 @@ class Function:
     line: int = 0
 
 
+class Assembler(Protocol):
+    """Makes machine code of a module for an architecture, such as 80."""
+
+    def architectures(self) -> frozenset[int]:
+        """Return the architectures that it knows."""
+
+    def messages(self, architecture: int) -> str:
+        """Return what it says of the kernels, in the words of ``ptxas -v``; empty if it makes no code."""
+
+
 @dataclass(frozen=True, slots=True)
 class Module:
     """One PTX text, of one translation unit or of several that were linked.
 
     It has the version and target, the variables and functions by name, source files by number, and the `text` itself.
     `relocatable`: it is assembled before it is linked, so that the assembler does not know where variables lie.
+    `assembler` makes its machine code where no assembler is installed by itself; None: nothing does.
     """
 
     version: str
@@ -167,6 +179,7 @@ class Module:
     directives: tuple[str, ...] = ()
     relocatable: bool = False
     text: str = field(default="", repr=False, compare=False)
+    assembler: Assembler | None = field(default=None, repr=False, compare=False)
 
     @property
     def kernels(self) -> list[str]:
