@@ -16,8 +16,11 @@ from pathlib import Path
 
 from tracegen.cuda.nvrtc import Compilation
 
-MAX_FILES = 500
-"""Largest number of results that are kept; the ones that were not used for the longest time are deleted."""
+MAX_FILES = 1000
+"""Largest number of results that are kept; the ones that were not used for the longest time are deleted.
+
+The tiles of a space have two each where NVRTC assembles them, too (`tracegen.cuda.nvrtc_assembler`).
+"""
 
 _VERSION_HEADERS = (
     "cuda.h", "cuda_runtime_api.h", "cuda_fp16.h", "cooperative_groups.h", "mma.h", "cub/version.cuh", "cuda/version",
