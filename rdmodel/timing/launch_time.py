@@ -24,7 +24,7 @@ from rdmodel.timing.demands import compute_demands
 from rdmodel.timing.latency import Phase, busy_cycles, follow_warps, loads_by_space, mean_gap, mean_latencies
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.timing.passes import count_passes
-from rdmodel.timing.spills import phases_of_spills, with_spills
+from rdmodel.timing.spills import add_spill_traffic, phases_of_spills, with_spills
 from rdmodel.timing.traffic import LaunchTraffic, traffic_of
 from rdmodel.timing.values import LATENCY, TimeEstimate
 from rdmodel.timing.waves import Block, time_of_grid
@@ -124,7 +124,8 @@ class CountedBlocks:
     """Some blocks of a launch: the number of each, the number of blocks that it stands for (`weights`), its work.
 
     `passes` are the passes of each over the banks of the L1 (`rdmodel.timing.passes`). `spills` are the loads and the
-    stores of spilled registers (`Trace.spills`), which works and passes include.
+    stores of spilled registers (`Trace.spills`), which works and passes include; a thread has these in `spill_frame`
+    bytes.
     """
 
     blocks: Sequence[int]
@@ -132,6 +133,7 @@ class CountedBlocks:
     works: Sequence[Work]
     passes: Sequence[float]
     spills: Sequence[tuple[float, float]]
+    spill_frame: int = 0
 
     def mean(self, values: Sequence[float]) -> float:
         """Return the mean of a number of each block over the blocks of the launch."""
@@ -163,7 +165,8 @@ def count_sampled_blocks(trace: Trace, gpu: GPU, sample: int = TIMED_BLOCKS) -> 
         spills.append(trace.spills(block, capability))
         works.append(with_spills(work, spills[-1], l1.sector_bytes))
         passes.append(count_passes(trace, block) + sum(spills[-1]))
-    return CountedBlocks(list(chosen), list(chosen.values()), works, passes, spills)
+    frame = trace.spill_frame(capability)
+    return CountedBlocks(list(chosen), list(chosen.values()), works, passes, spills, frame)
 
 
 def choose_blocks(trace: Trace, sample: int) -> dict[int, float]:
@@ -228,6 +231,8 @@ def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlo
     rates, _ = presets.rates_of(gpu)
     passes = counted.mean(counted.passes)
     phases, weights = _phases(trace, counted, traffic, gpu, rates)
+    accesses = [counted.mean(numbers) for numbers in zip(*counted.spills, strict=True)]
+    traffic = add_spill_traffic(traffic, trace.launch, gpu, accesses, counted.spill_frame)
     return LaunchParts(trace.launch, traffic, counted.average, passes, counted.longest, phases, weights)
 
 

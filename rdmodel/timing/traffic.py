@@ -20,7 +20,7 @@ class LaunchTraffic:
     l2_read_bytes, l2_write_bytes
         Bytes that all SMs together read from the L2, and write to it.
     dram_read_share
-        Share of the reads of the L2 that miss.
+        Share of the reads of the L2 that miss, without those of spilled registers (`rdmodel.timing.spills`).
     dram_wait_share
         Share of the reads of the L2 that wait for DRAM: those that miss, and those of data that another SM waits for.
     dram_bytes

@@ -74,6 +74,10 @@ class CachedTrace(DerivedTrace):
         """Return the loads and the stores of spilled registers."""
         return self.original.spills(block, capability)
 
+    def spill_frame(self, capability: tuple[int, int] | None = None) -> int:
+        """Return the bytes in which a thread has its spilled registers."""
+        return self.original.spill_frame(capability)
+
     def block(self, block: int) -> Block:
         """Return one block; raises `TraceError` if the trace does not hold it."""
         content = self._cached.get(block)

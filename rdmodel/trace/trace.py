@@ -186,6 +186,10 @@ class Trace:
         """
         return 0.0, 0.0
 
+    def spill_frame(self, capability: tuple[int, int] | None = None) -> int:
+        """Return the bytes of local memory in which a thread has its spilled registers; 0 where nothing is known."""
+        return 0
+
     def block(self, block: int) -> Columns | Program:
         """Return the instructions of one block: `Columns` with its warps, or a `Program`.
 

@@ -114,10 +114,9 @@ def _parts(trace: Trace, gpu: GPU, share: float) -> LaunchParts:
     counted = count_sampled_blocks(trace, gpu)
     resident = compute_occupancy(trace.launch, fit_to_launch(gpu, trace.launch)).blocks
     least = gpu.l2.ways * gpu.l1.line
-    gpu = gpu.replace(l2=replace(gpu.l2, size=max(least, int(gpu.l2.size * share) // least * least)))
-    return parts_of(
-        trace, gpu, sample_traffic(trace, gpu, counted.average, resident, complete_options(gpu, {})), counted
-    )
+    small = gpu.replace(l2=replace(gpu.l2, size=max(least, int(gpu.l2.size * share) // least * least)))
+    traffic = sample_traffic(trace, small, counted.average, resident, complete_options(small, {}))
+    return parts_of(trace, gpu, traffic, counted)
 
 
 def _predicted(task: Task, time: rd.TimeEstimate, use: RegisterUse) -> Predicted:

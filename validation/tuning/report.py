@@ -160,11 +160,17 @@ NOTES = """## Explained and unexplained
 * **Padding** is visible in the L1 wavefronts: it removes conflicts, but these bind few points.
 * **The read-only cache without shared memory**: `read_only=1 use_shmem=0` takes 1.1 to 1.5 times as long as predicted
   in eight of ten points, and 9 times in one. Where tiles fit the image, the cause is the compiler: with assembly in the
-  place of `__ldg`, the median of predicted / measured is 0.95 (table above). Threads take 48 to 255 registers then, in
+  place of `__ldg`, the median of predicted / measured is 0.96 (table above). Threads take 48 to 255 registers then, in
   place of 40, and two points spill, among them the slowest. Where tiles reach beyond the image, each load has a
   condition. With assembly, such points are predicted to take 1.9 times as long as they do. On an H200, nvcc's code of
   the same source does take so long (`validation/h100/RESULTS-tuning.md`). So the source of the measured kernels was
   another, or nvcc was an older one, whose code for it was better.
+* **Spilled registers.** A thread has these in local memory, and the frames of all threads may exceed the L1 and the L2
+  (docs/time.md, "Spilled registers"). Before the model let accesses miss for this (the record at b3ee9fdc), the median
+  of predicted / measured was 0.60 for the points of GEMM that spill, and the slowest point of `read_only=1
+  use_shmem=0` was predicted to take 6.1 ms with assembly, in place of 18.8; it takes 18.4. Points of the convolution
+  that `ptxas` 13.5 lets spill, but that are fast, are predicted up to 8 times too slow. The measured kernels do not
+  spill: one of them is twice as fast as the code that is predicted on an H200.
 * **Points without a prediction** (convolution): all seven are of `use_shmem=0`. `ptxas` 13.5 gives their threads
   68 to 119 registers, so that no block of 576 to 1024 threads fits on an SM, and a launch would fail. `rank_tiles`
   lists such tiles with this reason. The measured kernels ran, so that their source, which is not public, or their
@@ -176,7 +182,7 @@ NOTES = """## Explained and unexplained
   Without these conflicts, such points are predicted to be twice as fast as they are. A warp waits for factors as often
   as its registers are full, and with the other blocks for DRAM. The median of predicted / measured is nearer to one by
   this (0.84 for all points in the record at 6fb195ec). Short loops are unrolled as by the assembler, so that loads of
-  several steps overlap. Fifteen points spill registers.
+  several steps overlap.
 * **GEMM, vectors**: the assembler merges words of shared memory that the code loads one by one, but only in arrays
   that are declared with an alignment if it does not know where they will lie (`validation.vectors`). Code for CUDA has
   no such arrays unless it says so (`-rdc=true`). The OpenCL code of this space is taken to be assembled in this way:

@@ -174,7 +174,7 @@ KERNEL = ".version 9.9\n.target sm_80\n.address_size 64\n.visible .entry k(.para
 
 def test_messages_give_registers_and_spills():
     found = ptxas.parse_messages(MESSAGES)
-    assert found == {"_Z3onePf": ptxas.Assembled(255, 12, 20), "two": ptxas.Assembled(10, 0, 0)}
+    assert found == {"_Z3onePf": ptxas.Assembled(255, 12, 20, 12), "two": ptxas.Assembled(10, 0, 0)}
     assert ptxas.parse_messages("ptxas fatal : Ptx assembly aborted due to errors") == {}
 
 

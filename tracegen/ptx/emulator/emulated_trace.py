@@ -71,12 +71,22 @@ class EmulatedTrace(Trace):
 
     def spills(self, block: int, capability: tuple[int, int] | None = None) -> tuple[float, float]:
         """Return the loads and stores of spilled registers by the warps of a block."""
-        use = self.launched.register_use(capability)
-        if self.launch.registers not in (0, use.registers):
-            return 0.0, 0.0  # other code, of which nothing is known
+        use = self._assembled_use(capability)
+        if use is None:
+            return 0.0, 0.0
         with self.launched.lock:
             self.block(block)
             return self.launched.last_spills(use)
+
+    def spill_frame(self, capability: tuple[int, int] | None = None) -> int:
+        """Return the bytes of local memory in which a thread has its spilled registers."""
+        use = self._assembled_use(capability)
+        return 0 if use is None else use.spill_frame
+
+    def _assembled_use(self, capability: tuple[int, int] | None) -> RegisterUse | None:
+        """Return the registers of the kernel's code; None if others were given: of that code, nothing is known."""
+        use = self.launched.register_use(capability)
+        return use if self.launch.registers in (0, use.registers) else None
 
     def chains(self, block: int, latencies: Mapping[str, float]) -> list[tuple[float, Mapping[str, float], float]]:
         """Return the straight pieces of the kernel, as an average warp of one block executes them."""

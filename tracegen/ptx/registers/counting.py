@@ -43,4 +43,4 @@ def _ask(
     if found is None:
         return None
     source = f"{ASSEMBLED} for sm_{related}" if related else ASSEMBLED
-    return RegisterUse(found.registers, source, found.spill_stores, found.spill_loads)
+    return RegisterUse(found.registers, source, found.spill_stores, found.spill_loads, found.spill_frame)

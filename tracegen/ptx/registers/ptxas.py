@@ -31,7 +31,7 @@ _RESIDENT_THREADS = {75: 1024, 86: 1536, 87: 1536, 88: 1536, 89: 1536, 110: 1536
 _KNOWN = re.compile(r"'sm_(\d+)'")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _USED = re.compile(r"Used (\d+) registers")
-_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _VERSION = re.compile(r"Unsupported \.version [\d.]+; current version is '([\d.]+)'")
 _VERSION_LINE = re.compile(r"^(\s*\.version\s+)[\d.]+", re.MULTILINE)
 _TARGET_LINE = re.compile(r"^(\s*\.target\s+)sm_(\d+)([a-z]?)", re.MULTILINE)
@@ -39,11 +39,15 @@ _TARGET_LINE = re.compile(r"^(\s*\.target\s+)sm_(\d+)([a-z]?)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """Registers per thread of a kernel, and the bytes per thread that it spills to local memory and loads from it."""
+    """Registers per thread of a kernel, and the bytes per thread that it spills to local memory and loads from it.
+
+    `spill_frame` are the bytes that the spilled registers take there, at most: the frame may have arrays, too.
+    """
 
     registers: int
     spill_stores: int
     spill_loads: int
+    spill_frame: int = 0
 
 
 @cache
@@ -124,12 +128,13 @@ def _assemblies(ptx: str, architecture: int, relocatable: bool = False) -> Itera
 def parse_messages(output: str) -> dict[str, Assembled]:
     """Return what the messages of ``ptxas -v`` say of each kernel."""
     found: dict[str, Assembled] = {}
-    kernel, spills = None, (0, 0)
+    kernel, spills = None, (0, 0, 0)
     for line in output.splitlines():
         if entry := _ENTRY.search(line):
-            kernel, spills = entry[1], (0, 0)
+            kernel, spills = entry[1], (0, 0, 0)
         elif bytes := _SPILLS.search(line):
-            spills = int(bytes[1]), int(bytes[2])
+            frame, stored, loaded = (int(number) for number in bytes.groups())
+            spills = stored, loaded, min(frame, stored)
         elif (used := _USED.search(line)) and kernel is not None:
             found[kernel] = Assembled(int(used[1]), *spills)
             kernel = None
