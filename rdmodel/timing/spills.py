@@ -34,8 +34,9 @@ def add_spill_traffic(
     """Return the traffic of a launch with that of spilled registers, whose stores it has on the way to the L2.
 
     `accesses` are the loads and the stores of an average block, and `frame` are the bytes of a thread in which they
-    lie. Loads miss in an L1 that is smaller than the frames of the threads of its SM, and loads and stores in an L2
-    that is smaller than those of all SMs. Data whose home is another partition of the L2 are in that of the SM, too.
+    lie. Loads miss in an L1 that does not serve local memory, or is smaller than the frames of the threads of its SM.
+    Loads and stores miss in an L2 that is smaller than those of all SMs. Data whose home is another partition of the L2
+    are in that of the SM, too.
     """
     if not frame:
         return traffic
@@ -43,7 +44,7 @@ def add_spill_traffic(
     resident = min(compute_occupancy(launch, fitted).blocks, -(-launch.blocks // gpu.sms))
     frames = frame * launch.block_threads * resident
     loads, stores = (count * WARP * _WORD_BYTES * launch.blocks for count in accesses)
-    reads = loads * passing_share(frames / fitted.l1.size)
+    reads = loads * (passing_share(frames / fitted.l1.size) if "local" in gpu.l1.caches else 1.0)
     places = 2 - 1 / gpu.l2.partitions
     beyond = passing_share(places * frames * min(gpu.sms, launch.blocks) / (gpu.l2.size * gpu.l2.slices))
     found: LaunchTraffic = replace(

@@ -196,6 +196,11 @@ def test_loads_of_frames_beyond_the_l1_read_the_l2():
     assert spilled(180, small).dram_bytes == 1e5
 
 
+def test_an_l1_that_does_not_serve_local_memory_has_no_frames():
+    bare = A100.replace(l1=replace(A100.l1, caches=("nc",)))
+    assert spilled(4, bare).l2_read_bytes == 1e6 + 100 * 128 * 10_000
+
+
 def test_frames_beyond_the_l2_go_to_the_dram_and_back():
     found = spilled(1000)
     size = 1.5 * 1000 * 2048 * 108 / (A100.l2.size * A100.l2.slices)  # half of the data is in two partitions
