@@ -78,6 +78,18 @@ def test_an_installed_assembler_comes_first(tmp_path, monkeypatch):
     assert use_of(tmp_path, 4) == seen
 
 
+def test_code_for_the_gpu_comes_before_related_code_of_an_installed_assembler(tmp_path, monkeypatch):
+    name = "_Z3addILi4EEvPKfPfi"
+    counting = "tracegen.ptx.registers.counting"
+    monkeypatch.setattr(f"{counting}.known_architectures", lambda: frozenset({80}))
+    monkeypatch.setattr(f"{counting}.assemble", lambda *_: {name: ptxas.Assembled(99, 0, 0)})
+    assert use_of(tmp_path, 4, (8, 0)) == RegisterUse(99, "ptxas")
+    exact = use_of(tmp_path, 4, (8, 6))
+    assert exact.source == "ptxas"
+    assert exact.registers < 99
+    assert use_of(tmp_path, 4, (3, 5)) == RegisterUse(99, "ptxas for sm_80")
+
+
 def test_without_the_library_there_are_no_messages(tmp_path, monkeypatch):
     use = use_of(tmp_path, 4)
     monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: None)

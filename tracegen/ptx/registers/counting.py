@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from rdmodel.trace.registers import ASSEMBLED, ESTIMATED, RegisterUse
 from tracegen.ptx.registers.liveness import estimate_registers
@@ -19,28 +19,25 @@ from tracegen.ptx.syntax.ast import Module
 def count_registers(module: Module, kernel: str, capability: tuple[int, int] | None) -> RegisterUse:
     """Return the registers per thread: from an assembler for a compute capability, or else an estimate.
 
-    Installed assemblers come first, since they build the user's programs; then that of the module. Where they do not
-    know the capability, code for a related one counts.
+    Installed assemblers come before that of the module, since they build the user's programs, and code for the
+    capability before code for a related one.
     """
     if capability is not None:
-        architecture, own = 10 * capability[0] + capability[1], module.assembler
-        found = _ask(
-            architecture, known_architectures(), lambda it: assemble(module.text, it, module.relocatable), kernel
-        )
-        if found is None and own is not None:
-            found = _ask(architecture, own.architectures(), lambda it: parse_messages(own.messages(it)), kernel)
-        if found is not None:
-            return found
+        architecture = 10 * capability[0] + capability[1]
+        assemblers = list(_assemblers(module))
+        exact = [(architecture, each) for known, each in assemblers if not known or architecture in known]
+        related = [(related_architecture(architecture, known), each) for known, each in assemblers]
+        for number, assembled in [*exact, *related]:
+            found = None if number is None else assembled(number).get(kernel)
+            if found is not None:
+                source = ASSEMBLED if number == architecture else f"{ASSEMBLED} for sm_{number}"
+                return RegisterUse(found.registers, source, found.spill_stores, found.spill_loads, found.spill_frame)
     return RegisterUse(estimate_registers(module, kernel), ESTIMATED)
 
 
-def _ask(
-    architecture: int, known: frozenset[int], assembled: Callable[[int], Mapping[str, Assembled]], kernel: str
-) -> RegisterUse | None:
-    """Return what assemblers that know some architectures say of a kernel; None if they cannot make code of it."""
-    related = related_architecture(architecture, known)
-    found = assembled(related or architecture).get(kernel)
-    if found is None:
-        return None
-    source = f"{ASSEMBLED} for sm_{related}" if related else ASSEMBLED
-    return RegisterUse(found.registers, source, found.spill_stores, found.spill_loads, found.spill_frame)
+def _assemblers(module: Module) -> Iterator[tuple[frozenset[int], Callable[[int], Mapping[str, Assembled]]]]:
+    """Yield the architectures that the installed assemblers and that of a module know, and what they say for one."""
+    yield known_architectures(), lambda number: assemble(module.text, number, module.relocatable)
+    own = module.assembler
+    if own is not None:
+        yield own.architectures(), lambda number: parse_messages(own.messages(number))
