@@ -8,7 +8,20 @@ import pytest
 
 from tracegen.ptx.registers import ptxas
 from validation.common.records import from_csv
-from validation.registers.__main__ import COUNTED, GPUS, TIMED, WAYS, Counted, Timed, assemblers, main, spread
+from validation.registers.__main__ import (
+    COUNTED,
+    GPUS,
+    SPILLED,
+    TIMED,
+    WAYS,
+    Counted,
+    Spilled,
+    Timed,
+    assemblers,
+    main,
+    spread,
+)
+from validation.tuning.records import read as predicted
 from validation.tuning.spaces import SPACES
 
 
@@ -36,12 +49,19 @@ def test_times_are_recorded_with_registers_of_each_kind():
             assert configs == spread(space, 80)
 
 
+def test_the_recorded_spills_are_those_of_the_predicted_points():
+    spilled = {(row.space, row.config): (row.registers, row.loaded) for row in from_csv(Spilled, SPILLED.read_text())}
+    points = [row for row in predicted() if row.spilled_bytes]
+    assert spilled == {row.key: (row.registers, row.spilled_bytes) for row in points}
+
+
 def test_the_command_prints_the_record(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["registers", "--recorded"])
     main()
     first_words = [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:] if line]
     counted_rows = [gpu for gpu in GPUS for _ in SPACES]
-    assert first_words == [*counted_rows, "tau", *(space.gpu for space in SPACES.values())]
+    timed_rows, spilled_rows = [space.gpu for space in SPACES.values()], ["a4000", "rtx3090"]
+    assert first_words == [*counted_rows, "tau", *timed_rows, "that", *spilled_rows]
 
 
 def test_the_command_names_what_it_needs(monkeypatch, capsys):

@@ -1,7 +1,8 @@
 """``python -m validation.registers``: compare ways to know the registers of kernels, and record the numbers.
 
 The kernels are points of the spaces of `validation.tuning`, on GPUs that the assembler of CUDA 13 does not know.
-``--ptxas`` names one of CUDA 12, whose numbers are right for these GPUs. Times are predicted for the measured GPUs.
+``--ptxas`` names one of CUDA 12, whose numbers are right for these GPUs. Times are predicted for the measured GPUs. For
+their points that spill registers, it also tells whether they do with the older assembler.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.gpu.register_use import with_registers
 from rdmodel.trace import RegisterUse
 from rdmodel.trace.registers import ASSEMBLED
+from tracegen.cuda.nvrtc_assembler import NvrtcAssembler
 from tracegen.ptx.emulator import emulated_launch
 from tracegen.ptx.registers import ptxas
 from tracegen.ptx.registers.counting import count_registers
@@ -29,9 +31,10 @@ from validation.common.records import from_csv, positive, run_all, to_csv
 from validation.tuning.measures import quality
 from validation.tuning.predict import Task, predict, read_config
 from validation.tuning.records import measured
+from validation.tuning.records import read as predicted
 from validation.tuning.spaces import CUDA_SPACES, SPACES
 
-COUNTED, TIMED = Path(__file__).parent / "counted.csv", Path(__file__).parent / "timed.csv"
+COUNTED, TIMED, SPILLED = (Path(__file__).parent / f"{name}.csv" for name in ("counted", "timed", "spilled"))
 
 GPUS = ("v100", "titan-x-pascal", "p100", "titan-x-maxwell")
 """GPUs that the assembler of CUDA 13 does not know."""
@@ -71,13 +74,28 @@ class Timed:
     milliseconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """Registers of a point that spills, and the bytes that it loads again; 0 if the older assembler rejects it."""
+
+    space: str
+    config: str
+    registers: int
+    loaded: int
+    old_registers: int
+    old_loaded: int
+
+
 @contextmanager
 def assemblers(*programs: str) -> Iterator[None]:
     """Let these programs be all assemblers."""
     cached = ptxas.known_architectures, ptxas.assemble
     for function in cached:
         function.cache_clear()
-    with patch.object(ptxas, "find_assemblers", lambda: programs):
+    with (
+        patch.object(ptxas, "find_assemblers", lambda: programs),
+        patch.object(NvrtcAssembler, "messages", lambda *_: ""),
+    ):
         yield
     for function in cached:
         function.cache_clear()
@@ -132,6 +150,19 @@ def time(job: tuple[str, Task]) -> Timed:
         return Timed(task.space, task.config, way, predict(task).milliseconds)
 
 
+def spill(old: str, task: Task) -> Spilled:
+    """Return what two assemblers say of a point that spills."""
+    config, space = read_config(task.config), SPACES[task.space]
+    program, gpu = space.make(Path(task.sources), config, space.lengths[0]), presets.gpu(space.gpu)
+    _, now = with_registers(program(config), gpu)
+    with assemblers(old):
+        _, before = with_registers(program(config), gpu)
+    assert now is not None
+    assert before is not None
+    known = (before.registers, before.spill_loads) if before.is_exact else (0, 0)
+    return Spilled(task.space, task.config, now.registers, now.spill_loads, *known)
+
+
 def spread(space: str, points: int) -> list[str]:
     """Return configurations spread evenly over a space."""
     configs = sorted(measured()[space])
@@ -157,24 +188,47 @@ def time_all(options: argparse.Namespace) -> list[Timed]:
     return list(run_all(time, jobs, options.jobs))
 
 
-def tables(counted: Sequence[Counted], timed: Sequence[Timed]) -> str:
-    """Return a table of the registers, and one of the rankings."""
-    lines = [f"{'GPU':18}{'space':15}{'points':>7}{'registers off by':>22}{'the same warps':>20}"]
-    lines += [f"{'':40}{'related':>11}{'estimated':>11}{'related':>10}{'estimated':>10}"]
+def spill_all(options: argparse.Namespace) -> list[Spilled]:
+    """Return what two assemblers say of all points that are predicted to spill."""
+    tasks = [Task(row.space, row.config, str(options.sources)) for row in predicted() if row.spilled_bytes]
+    return list(run_all(partial(spill, str(options.ptxas.resolve())), tasks, options.jobs))
+
+
+def tables(counted: Sequence[Counted], timed: Sequence[Timed], spilled: Sequence[Spilled]) -> str:
+    """Return a table of the registers, one of the rankings, and one of the points that spill."""
+    parts = (_register_table(counted), _ranking_table(timed), _spill_table(spilled))
+    return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
+
+
+def _register_table(counted: Sequence[Counted]) -> Iterator[str]:
+    yield f"{'GPU':18}{'space':15}{'points':>7}{'registers off by':>22}{'the same warps':>20}"
+    yield f"{'':40}{'related':>11}{'estimated':>11}{'related':>10}{'estimated':>10}"
     for gpu in GPUS:
         for space in SPACES:
             rows = [row for row in counted if (row.gpu, row.space) == (gpu, space)]
             off = [_off((getattr(row, way), row.own) for row in rows) for way in ("related", "estimated")]
-            same = [
-                sum(getattr(row, f"{way}_warps") == row.own_warps for row in rows) for way in ("related", "estimated")
+            pairs = [
+                [(getattr(row, f"{way}_warps"), row.own_warps) for row in rows] for way in ("related", "estimated")
             ]
-            lines.append(f"{gpu:18}{space:15}{len(rows):7}{off[0]:9.0f} %{off[1]:9.0f} %{same[0]:10}{same[1]:10}")
-    lines += ["", f"{'tau of times':18}{'space':15}{'points':>7}" + "".join(f"{way:>10}" for way in WAYS)]
+            same = [sum(found == right for found, right in each) for each in pairs]
+            yield f"{gpu:18}{space:15}{len(rows):7}{off[0]:9.0f} %{off[1]:9.0f} %{same[0]:10}{same[1]:10}"
+
+
+def _ranking_table(timed: Sequence[Timed]) -> Iterator[str]:
+    yield f"{'tau of times':18}{'space':15}{'points':>7}" + "".join(f"{way:>10}" for way in WAYS)
     for space in SPACES:
         taus = [_tau(space, [row for row in timed if (row.space, row.registers) == (space, way)]) for way in WAYS]
         points = sum(row.space == space for row in timed) // len(WAYS)
-        lines.append(f"{SPACES[space].gpu:18}{space:15}{points:7}" + "".join(f"{tau:10.3f}" for tau in taus))
-    return "\n".join(lines) + "\n"
+        yield f"{SPACES[space].gpu:18}{space:15}{points:7}" + "".join(f"{tau:10.3f}" for tau in taus)
+
+
+def _spill_table(spilled: Sequence[Spilled]) -> Iterator[str]:
+    yield f"{'that spill':18}{'space':15}{'points':>7}{'also with CUDA 12':>20}{'as much':>10}{'rejected':>10}"
+    for space in dict.fromkeys(row.space for row in spilled):
+        rows = [row for row in spilled if row.space == space]
+        rejected = sum(not row.old_registers for row in rows)
+        too, same = sum(row.old_loaded > 0 for row in rows), sum(row.old_loaded == row.loaded for row in rows)
+        yield f"{SPACES[space].gpu:18}{space:15}{len(rows):7}{too:20}{same:10}{rejected:10}"
 
 
 def _off(pairs: Iterable[tuple[int, int]]) -> float:
@@ -203,7 +257,9 @@ def main() -> None:
             parser.error("--sources and --ptxas: are needed, or --recorded")
         COUNTED.write_text(to_csv(Counted, count_all(options)))
         TIMED.write_text(to_csv(Timed, time_all(options)))
-    print(tables(from_csv(Counted, COUNTED.read_text()), from_csv(Timed, TIMED.read_text())), end="")
+        SPILLED.write_text(to_csv(Spilled, spill_all(options)))
+    counted, timed = from_csv(Counted, COUNTED.read_text()), from_csv(Timed, TIMED.read_text())
+    print(tables(counted, timed, from_csv(Spilled, SPILLED.read_text())), end="")
 
 
 if __name__ == "__main__":

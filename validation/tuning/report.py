@@ -168,9 +168,10 @@ NOTES = """## Explained and unexplained
 * **Spilled registers.** A thread has these in local memory, and the frames of all threads may exceed the L1 and the L2
   (docs/time.md, "Spilled registers"). Before the model let accesses miss for this (the record at b3ee9fdc), the median
   of predicted / measured was 0.60 for the points of GEMM that spill, and the slowest point of `read_only=1
-  use_shmem=0` was predicted to take 6.1 ms with assembly, in place of 18.8; it takes 18.4. Points of the convolution
-  that `ptxas` 13.5 lets spill, but that are fast, are predicted up to 8 times too slow. The measured kernels do not
-  spill: one of them is twice as fast as the code that is predicted on an H200.
+  use_shmem=0` was predicted to take 6.1 ms with assembly, in place of 18.8; it takes 18.4. Four points of the
+  convolution spill in the code of `ptxas` 13.5, and are predicted up to 8 times too slow. With the assembler of
+  CUDA 12, three do not spill, and the fourth spills little (`python -m validation.registers`), while the points of
+  GEMM that it accepts spill as much. So these four are slow in the code of the newer assembler only.
 * **Points without a prediction** (convolution): all seven are of `use_shmem=0`. `ptxas` 13.5 gives their threads
   68 to 119 registers, so that no block of 576 to 1024 threads fits on an SM, and a launch would fail. `rank_tiles`
   lists such tiles with this reason. The measured kernels ran, so that their source, which is not public, or their
