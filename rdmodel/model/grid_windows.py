@@ -244,7 +244,7 @@ class _Fill:
 
     def add(self, block: int, sm: int, begin: float) -> None:
         """Send all requests of a block from a share of its instructions on."""
-        streams = self._open(block, begin)
+        streams = self._open(block, sm, begin)
         while streams:
             streams = self._turn(streams, sm, self._chunks[0])
 
@@ -259,7 +259,7 @@ class _Fill:
             time, block = order[0]
             start, duration = schedule.start.item(block), schedule.end.item(block) - schedule.start.item(block)
             if block not in streams:
-                streams[block] = self._open(block + shift, (time - start) / duration)
+                streams[block] = self._open(block + shift, schedule.sm.item(block), (time - start) / duration)
             turns = [rows * self._row * duration for rows in self._rows]
             # A block that ends in time sends all it has; of others, warps must not run ahead.
             last = start + duration > until and time + turns[0] > until
@@ -274,12 +274,15 @@ class _Fill:
                 heapq.heappop(order)
                 del streams[block]
 
-    def _open(self, block: int, begin: float) -> list[WarpStream]:
+    def _open(self, block: int, sm: int, begin: float) -> list[WarpStream]:
         self._timer.tick()
         runner = self._runner
+        assert runner.options.sms is not None
+        place = sm * runner.resident + block // runner.options.sms % runner.resident
         trace = LateBlocks(runner.trace, {block: (begin, 1.0)}) if begin > 0 else runner.trace
         line, request_bytes = runner.gpu.l1.line, runner.gpu.l1.request_bytes
-        return self._timer.open_block(trace, block, line, store_rule(runner.options), request_bytes, None, begins=False)
+        rule = store_rule(runner.options)
+        return self._timer.open_block(trace, block, line, rule, request_bytes, None, begins=False, place=place)
 
     def _turn(self, streams: Sequence[WarpStream], sm: int, buffers: tuple[Chunk, Supply]) -> list[WarpStream]:
         """Send the next instructions of some warps; return the warps that have more."""

@@ -78,15 +78,16 @@ class PartTimer:
         bypass: NDArray[np.uint8] | None,
         *,
         begins: bool = True,
+        place: int | None = None,
     ) -> list[WarpStream]:
         """Return the streams of a block's warps; only one thread at a time makes a block.
 
-        `begins` tells whether the block counts as started.
+        `begins` tells whether the block counts as started. `place` is that of `open_block`.
         """
         arrived = perf_counter()
         with self._monitor.trace_lock:
             started = perf_counter()
-            streams = open_block(trace, block, line, rule, request_bytes, bypass, self.constants)
+            streams = open_block(trace, block, line, rule, request_bytes, bypass, self.constants, place)
         self.wait_seconds += started - arrived
         self.trace_seconds += perf_counter() - started
         self.blocks_started += begins

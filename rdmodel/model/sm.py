@@ -168,7 +168,10 @@ class Sm:
             return
         self.blocks_started += 1
         self._timer.tick()
-        streams = self._timer.open_block(self._trace, block, self._line, self._rule, self._request_bytes, self._bypass)
+        place = self.sm * self.core.slots + slot
+        streams = self._timer.open_block(
+            self._trace, block, self._line, self._rule, self._request_bytes, self._bypass, place=place
+        )
         self.core.begin_block(slot)
         first = slot * len(streams)
         self._streams[first : first + len(streams)] = streams

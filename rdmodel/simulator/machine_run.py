@@ -194,18 +194,19 @@ class MachineRun:
         first = sm * self._warps + slot * self._block_warps
         place = slice(first, first + self._block_warps)
         started = perf_counter()
-        self._streams[place] = self._open_block()
+        self._streams[place] = self._open_block(first // self._block_warps)
         if self._observed_streams is not None:
-            self._observed_streams[place] = self._open_block()
+            self._observed_streams[place] = self._open_block(first // self._block_warps)
         self._trace_seconds += perf_counter() - started
         self._machine.begin_block(sm, slot, self._begun)
         self._begun += 1
         self._machine.prime(sm, slot)
         self._machine.start_block(sm, slot)
 
-    def _open_block(self) -> list[WarpStream]:
+    def _open_block(self, place: int) -> list[WarpStream]:
         trace, l1 = self._request.trace, self._request.gpu.l1
-        return open_block(trace, self._begun, l1.line, self._rule, l1.request_bytes, self._bypass, self._constants)
+        rule = self._rule
+        return open_block(trace, self._begun, l1.line, rule, l1.request_bytes, self._bypass, self._constants, place)
 
     def _report_accesses(self) -> None:
         """Call the observer with the accesses that were recorded since the last call."""

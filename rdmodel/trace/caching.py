@@ -11,6 +11,7 @@ import numpy as np
 
 from rdmodel.trace.columns import Columns, Program, has_cache_ops
 from rdmodel.trace.derived import DerivedTrace
+from rdmodel.trace.local_memory import LocalMemory
 from rdmodel.trace.moved import MovedProgram, SharedProgram
 from rdmodel.trace.registers import RegisterUse
 from rdmodel.trace.sources import InstructionSource
@@ -103,12 +104,17 @@ class MaterialisedTrace(Trace):
     def __init__(self, trace: Trace, blocks: Sequence[int]) -> None:
         self.launch, self.blocks = trace.launch, check_blocks(trace.launch, blocks)
         self.params, self.number = dict(trace.params), trace.number
-        self._any_order = trace.any_order
+        self._any_order, self._local_memory = trace.any_order, trace.local_memory
         self._content, self._works = {}, {}
         for block in map(int, blocks):
             self._content[block] = trace.block(block)
             self._works[block] = trace.block_work(block)
         self._trace_sources = dict(trace.sources)
+
+    @property
+    def local_memory(self) -> LocalMemory | None:
+        """Addresses of the local memory of blocks."""
+        return self._local_memory
 
     @property
     def sources(self) -> Mapping[int, InstructionSource]:

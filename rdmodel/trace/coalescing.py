@@ -170,12 +170,16 @@ def open_block(
     request_bytes: int = WHOLE_WARP,
     bypass: NDArray[np.uint8] | None = None,
     constants: ConstantReads | None = None,
+    place: int | None = None,
 ) -> list[WarpStream]:
     """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two.
 
-    `constants`, if they are given, get what the block reads of constant memory.
+    `constants`, if they are given, get what the block reads of constant memory. `place` is the number of the slot among
+    those of all SMs that the block takes, and with it local memory (`LocalMemory.at_place`); None: it has its own.
     """
     source, first = locate_block(trace, block)
+    if place is not None and trace.local_memory is not None:
+        source = trace.local_memory.at_place(source, place)
     if constants is not None:
         constants.add(source, first, trace.launch.block_warps)
     return open_warps(trace, source, first, line, rule, request_bytes, bypass)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from rdmodel.trace.local_memory import LocalMemory
 from rdmodel.trace.sources import InstructionSource
 from rdmodel.trace.trace import Trace
 
@@ -28,6 +29,11 @@ class DerivedTrace(Trace):
     def number(self) -> int | None:
         """Number of the launch in the recording of a program."""
         return self.original.number
+
+    @property
+    def local_memory(self) -> LocalMemory | None:
+        """Addresses of the local memory of blocks."""
+        return self.original.local_memory
 
     @property
     def sources(self) -> Mapping[int, InstructionSource]:

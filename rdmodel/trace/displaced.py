@@ -13,6 +13,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace.columns import LAST_ADDRESS, Columns, Program
 from rdmodel.trace.derived import DerivedTrace
 from rdmodel.trace.launch import ArrayInfo
+from rdmodel.trace.local_memory import LocalMemory
 from rdmodel.trace.trace import Trace
 from rdmodel.trace.work import Work
 
@@ -47,6 +48,12 @@ class DisplacedTrace(DerivedTrace):
     def params(self) -> Mapping[str, Any]:
         """Parameters of the kernel by name."""
         return self.original.params
+
+    @property
+    def local_memory(self) -> LocalMemory | None:
+        """Addresses of the local memory of blocks, moved as an array that begins there."""
+        memory = self.original.local_memory
+        return None if memory is None else memory._replace(first=int(self._moved(np.array([memory.first]))[0]))
 
     def __len__(self) -> int:
         """Return the number of warp instructions."""

@@ -21,6 +21,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace.columns import Columns, Program, slice_warps
 from rdmodel.trace.lanes import check_lanes
 from rdmodel.trace.launch import Launch
+from rdmodel.trace.local_memory import LocalMemory
 from rdmodel.trace.mapped_pages import Pages
 from rdmodel.trace.presentation import instruction_columns, launch_rows
 from rdmodel.trace.registers import GIVEN, RegisterUse
@@ -126,6 +127,11 @@ class Trace:
     @cached_property
     def number(self) -> int | None:
         """Number of the launch in the recording of a program, from 1 on; None for other traces."""
+        return None
+
+    @property
+    def local_memory(self) -> LocalMemory | None:
+        """Addresses of the local memory that each block has of its own; None if they are unknown, or there is none."""
         return None
 
     @property

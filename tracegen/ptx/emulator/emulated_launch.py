@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from threading import RLock
@@ -16,6 +17,7 @@ from rdmodel.common.checks import check_int
 from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
 from rdmodel.trace import WARP, ArrayInfo, Columns, InstructionSource, Launch, RegisterUse, Work
+from rdmodel.trace.local_memory import LocalMemory
 from tracegen.arrays import BASE
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.ptx.emulator._emulator import Emulator, Status
@@ -239,15 +241,15 @@ class EmulatedLaunch:
         function = machine.module.functions[program.name]
         block = required_block(function) if block is None else block
         geometry = shape("grid", grid), shape("block", block, limit=MAX_BLOCK_THREADS)
-        local = ArrayInfo("local memory", LOCAL_BASE, self._local * WARP)
+        buffers = tuple(b.info for b in machine.memory.buffers if b is not machine.parameters)
         self.launch = Launch(
-            kernel=program.name,
-            grid=geometry[0],
-            block=geometry[1],
-            shared_memory=self._shared,
-            arrays=tuple(b.info for b in machine.memory.buffers if b is not machine.parameters)
-            + ((local,) if self._local else ()),
+            kernel=program.name, grid=geometry[0], block=geometry[1], shared_memory=self._shared, arrays=buffers
         )
+        self.local_memory: LocalMemory | None = None
+        if self._local:
+            self.local_memory = LocalMemory(LOCAL_BASE, self.launch.block_warps * WARP * self._local)
+            local = ArrayInfo("local memory", LOCAL_BASE, self.local_memory.block_bytes * self.launch.blocks)
+            self.launch = replace(self.launch, arrays=(*self.launch.arrays, local))
         check_directives(function, self.launch)
         check_cluster(self.launch, cluster)
         self._cluster = cluster

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from rdmodel.trace import Columns, InstructionSource, RegisterUse, Trace, Work, check_blocks, missing_block
 from rdmodel.trace.expansion import concatenate
+from rdmodel.trace.local_memory import LocalMemory
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
 
 
@@ -38,6 +39,11 @@ class EmulatedTrace(Trace):
     def may_have_cache_ops(self) -> bool:
         """True if an instruction of the kernel has a cache operator."""
         return self.launched.cache_ops is not None
+
+    @property
+    def local_memory(self) -> LocalMemory | None:
+        """The local memory of the first block, and the bytes of each; None if the kernel has none."""
+        return self.launched.local_memory
 
     @property
     def sources(self) -> Mapping[int, InstructionSource]:
