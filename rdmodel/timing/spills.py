@@ -44,9 +44,9 @@ def add_spill_traffic(
     resident = min(compute_occupancy(launch, fitted).blocks, -(-launch.blocks // gpu.sms))
     frames = frame * launch.block_threads * resident
     loads, stores = (count * WARP * _WORD_BYTES * launch.blocks for count in accesses)
-    reads = loads * (passing_share(frames / fitted.l1.size) if "local" in gpu.l1.caches else 1.0)
+    reads = loads * (cyclic_miss_share(frames / fitted.l1.size) if "local" in gpu.l1.caches else 1.0)
     places = 2 - 1 / gpu.l2.partitions
-    beyond = passing_share(places * frames * min(gpu.sms, launch.blocks) / (gpu.l2.size * gpu.l2.slices))
+    beyond = cyclic_miss_share(places * frames * min(gpu.sms, launch.blocks) / (gpu.l2.size * gpu.l2.slices))
     found: LaunchTraffic = replace(
         traffic,
         l2_read_bytes=traffic.l2_read_bytes + reads,
@@ -55,7 +55,7 @@ def add_spill_traffic(
     return found
 
 
-def passing_share(size: float) -> float:
+def cyclic_miss_share(size: float) -> float:
     """Return the share of accesses that miss, for data that are passed over again and again, of `size` capacities.
 
     A cache that replaces at random keeps a line until its next use with probability exp(-m x), if a share m of the

@@ -16,7 +16,7 @@ from rdmodel import presets
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import replace
 from rdmodel.gpu.register_use import with_registers
-from rdmodel.timing.spills import add_spill_traffic, passing_share, phases_of_spills, with_spills
+from rdmodel.timing.spills import add_spill_traffic, cyclic_miss_share, phases_of_spills, with_spills
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import Launch, RegisterUse, Trace, Work
 from rdmodel.trace.caching import CachedTrace
@@ -150,14 +150,14 @@ def test_a_cache_that_replaces_at_random_misses_with_the_share_of_the_equation(s
                 if held[way] >= 0:
                     place[held[way]] = -1
                 held[way], place[line] = line, way
-    assert missed / (lines * (passes - passes // 2)) == pytest.approx(passing_share(size), abs=0.03)
+    assert missed / (lines * (passes - passes // 2)) == pytest.approx(cyclic_miss_share(size), abs=0.03)
 
 
 @given(st.floats(1.0, 700.0), st.floats(1.0, 1.5))
 @examples(50)
 def test_more_data_miss_more_often(size, factor):
-    share = passing_share(size)
-    assert 0 <= share <= passing_share(size * factor) <= 1
+    share = cyclic_miss_share(size)
+    assert 0 <= share <= cyclic_miss_share(size * factor) <= 1
     assert share == pytest.approx(1 - math.exp(-share * size), abs=1e-6)
 
 
@@ -190,7 +190,7 @@ def test_frames_that_fit_into_the_l1_add_nothing():
 def test_loads_of_frames_beyond_the_l1_read_the_l2():
     read = 100 * 128 * 10_000
     found = spilled(180)  # 360 KB on an SM, 38 MB on all
-    assert found.l2_read_bytes == pytest.approx(1e6 + read * passing_share(180 * 2048 / L1_BYTES))
+    assert found.l2_read_bytes == pytest.approx(1e6 + read * cyclic_miss_share(180 * 2048 / L1_BYTES))
     assert found.l2_write_bytes == 0.0  # the stores are in it already
     small = A100.replace(l2=replace(A100.l2, partitions=1))
     assert spilled(180, small).dram_bytes == 1e5
@@ -205,7 +205,7 @@ def test_frames_beyond_the_l2_go_to_the_dram_and_back():
     found = spilled(1000)
     size = 1.5 * 1000 * 2048 * 108 / (A100.l2.size * A100.l2.slices)  # half of the data is in two partitions
     moved = found.l2_read_bytes - 1e6 + 50 * 128 * 10_000
-    assert found.dram_bytes == pytest.approx(1e5 + moved * passing_share(size))
+    assert found.dram_bytes == pytest.approx(1e5 + moved * cyclic_miss_share(size))
     few = spilled(1000, blocks=10)  # blocks of ten SMs
     assert few.dram_bytes == 1e5
 
