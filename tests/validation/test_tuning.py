@@ -15,9 +15,9 @@ from tests.support.examples import examples
 from tracegen.cuda import TiledProgram
 from validation.tuning.measures import expected_least, quality, random_choice
 from validation.tuning.predict import Predicted, extrapolate, read_config
-from validation.tuning.records import PAGE, by_space, measured, read
-from validation.tuning.report import assembly_table, page, rank_space
-from validation.tuning.spaces import fits_image, with_assembly
+from validation.tuning.records import PAGE, PREDICTED_OLDER, by_space, measured, read
+from validation.tuning.report import assembly_table, older_table, page, rank_space
+from validation.tuning.spaces import IN_CUDA, fits_image, with_assembly
 
 
 @examples(60)
@@ -107,3 +107,19 @@ def test_points_are_compared_apart_where_tiles_reach_beyond_the_image():
         "| tiles reach beyond it | function | 2 | 0.50 | 0.50 | 0.50 | 1.000 |",
         "| tiles reach beyond it | assembly | 2 | 1.80 | 3.00 | 4.20 | -1.000 |",
     ]
+
+
+def test_assemblers_are_compared_on_the_same_points():
+    newer = [point(16, 8, 3.0), point(32, 8, 1.0), point(64, 8, 0.0, "no")]
+    older = [point(16, 8, 1.0), point(32, 8, 2.0), point(64, 8, 4.0)]
+    times = {row.config: wanted for row, wanted in zip(older, (1.0, 2.0, 4.0), strict=True)}
+    _, _, new, old, _ = older_table({"convolution": older}, {"convolution": newer}, {"convolution": times})
+    assert new == "| convolution | 13.5 | 2 of 3 | 0 | 2.000 | 0.333 | 0.75 | 1.75 | 2.75 |"
+    assert old == "| convolution | 12.8 | 3 of 3 | 0 | 1.000 | 1.000 | 1.00 | 1.00 | 1.00 |"
+
+
+def test_the_older_assembler_predicts_every_point_that_was_measured_in_cuda():
+    rows = by_space(read(PREDICTED_OLDER))
+    assert tuple(rows) == IN_CUDA
+    for space, found in rows.items():
+        assert {row.config for row in found} == set(measured()[space])

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
+from tracegen.ptx.registers.ptxas import CHOSEN_VARIABLE
 from validation.common.records import positive, run_all
 from validation.tuning.predict import Task, predict, read_config
-from validation.tuning.records import PAGE, PREDICTED, PREDICTED_ASSEMBLY, measured, read, write
+from validation.tuning.records import (
+    PAGE,
+    PREDICTED,
+    PREDICTED_ASSEMBLY,
+    PREDICTED_OLDER,
+    measured,
+    read,
+    write,
+)
 from validation.tuning.report import page, write_page
-from validation.tuning.spaces import SPACES, calls_ldg
+from validation.tuning.spaces import IN_CUDA, SPACES, calls_ldg
 
 
 def parse() -> argparse.Namespace:
@@ -20,6 +30,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--spaces", nargs="+", choices=SPACES, default=list(SPACES), help="only these spaces")
     parser.add_argument("--points", type=positive, help="only so many points of each space (default: all)")
     parser.add_argument("--assembly", action="store_true", help="predict points that call __ldg, with assembly for it")
+    parser.add_argument(
+        "--ptxas", type=Path, metavar="FILE", help="predict points in CUDA, with an assembler of CUDA 12"
+    )
     parser.add_argument("--resume", action="store_true", help="predict only points that are not recorded yet")
     parser.add_argument("--jobs", type=positive, default=2, help="number of processes (default: 2)")
     parser.add_argument("--check", action="store_true", help="fail if the page differs from its records")
@@ -28,14 +41,15 @@ def parse() -> argparse.Namespace:
 
 def record(options: argparse.Namespace) -> Path:
     """Return the file of the predictions that are asked for."""
-    return PREDICTED_ASSEMBLY if options.assembly else PREDICTED
+    return PREDICTED_ASSEMBLY if options.assembly else PREDICTED_OLDER if options.ptxas else PREDICTED
 
 
 def tasks(options: argparse.Namespace) -> list[Task]:
     """Return the points to predict, in an order that spreads over each space."""
     known = {row.key for row in read(record(options))} if options.resume else set()
     found = []
-    for space in ["convolution"] if options.assembly else options.spaces:
+    spaces = ["convolution"] if options.assembly else IN_CUDA if options.ptxas else options.spaces
+    for space in spaces:
         configs = sorted(measured()[space])
         if options.assembly:
             configs = [config for config in configs if calls_ldg(read_config(config))]
@@ -50,6 +64,8 @@ def tasks(options: argparse.Namespace) -> list[Task]:
 def main() -> int:
     """Run the command; return 1 if the page differs from its records."""
     options = parse()
+    if options.ptxas is not None:
+        os.environ[CHOSEN_VARIABLE] = str(options.ptxas.resolve())
     if options.sources is not None:
         path = record(options)
         rows = {row.key: row for row in read(path)}

@@ -15,6 +15,10 @@ PREDICTED_ASSEMBLY = FOLDER / "predicted_assembly.csv"
 """Points of the convolution without shared memory, with assembly in place of `__ldg`."""
 
 
+PREDICTED_OLDER = FOLDER / "predicted_cuda12.csv"
+"""Points of the spaces that were measured in CUDA, with an assembler of CUDA 12."""
+
+
 def measured() -> dict[str, dict[str, float]]:
     """Return the measured milliseconds by space and configuration."""
     found: dict[str, dict[str, float]] = {}

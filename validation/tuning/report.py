@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from validation.tuning.measures import TOP, Quality, baselines, quality, tau
 from validation.tuning.predict import Predicted, read_config
-from validation.tuning.records import PAGE, PREDICTED_ASSEMBLY, by_space, measured, read
+from validation.tuning.records import PAGE, PREDICTED_ASSEMBLY, PREDICTED_OLDER, by_space, measured, read
 from validation.tuning.searched import search_table
 from validation.tuning.spaces import calls_ldg, fits_image
 
@@ -63,6 +63,24 @@ def assembly_table(rows: Sequence[Predicted], others: Sequence[Predicted], times
     return [*lines, ""]
 
 
+def older_table(
+    older: Mapping[str, Sequence[Predicted]],
+    newer: Mapping[str, Sequence[Predicted]],
+    times: Mapping[str, dict[str, float]],
+) -> list[str]:
+    """Return lines with the quality of predictions with an older assembler, beside those with the newer one."""
+    lines = ["| space | `ptxas` | predicted | spill | regret@1 | tau | 10 % | 50 % | 90 % |"]
+    lines += ["|---|---|---:|---:|---:|---:|---:|---:|---:|"]
+    for space, rows in older.items():
+        for release, found in (("13.5", newer[space]), ("12.8", rows)):
+            known = [row for row in found if not row.failure]
+            spread = _spread([row.milliseconds / times[space][row.config] for row in known])
+            each, spilled = rank_space(found, times[space])["rdmodel time"], sum(row.spilled_bytes > 0 for row in known)
+            cells = f"{len(known)} of {len(found)} | {spilled} | {each.regret_1:.3f} | {each.tau:.3f}"
+            lines.append(f"| {space} | {release} | {cells} | {spread} |")
+    return [*lines, ""]
+
+
 INTRODUCTION = """# Rankings of measured tuning spaces
 
 Written by `python -m validation.tuning` from `measured.csv` (times of the FAIR benchmark hub for auto-tuning,
@@ -89,6 +107,7 @@ def page() -> str:
         parts.append(_section(space, rows, times[space]))
     assembly = assembly_table(read(PREDICTED_ASSEMBLY), spaces["convolution"], times["convolution"])
     parts.append("\n".join([ASSEMBLY, *assembly]))
+    parts.append("\n".join([OLDER, *older_table(by_space(read(PREDICTED_OLDER)), spaces, times)]))
     parts.append(SEARCHED + search_table({space: (rows, times[space]) for space, rows in spaces.items()}))
     parts.append(NOTES)
     return "\n".join(parts)
@@ -139,6 +158,13 @@ code is predicted above, has a function. `python -m validation.tuning --sources 
 which leaves open what they do where tiles reach beyond the image.
 """
 
+OLDER = """## With an older assembler
+
+Times belong to the compiler that built the kernels, whose release is not known. `python -m validation.tuning --sources
+DIR --ptxas FILE` predicts the points that were measured in CUDA with the registers and the spills of `ptxas` of CUDA
+12.8 (`RDMODEL_PTXAS`). The PTX is the same. Points without a prediction rank last.
+"""
+
 SEARCHED = """## What a search finds
 
 The tables above have the estimates of all points. A ranking of many tiles looks at some (docs/tiles.md, "Large
@@ -171,7 +197,8 @@ NOTES = """## Explained and unexplained
   use_shmem=0` was predicted to take 6.1 ms with assembly, in place of 18.8; it takes 18.4. Four points of the
   convolution spill in the code of `ptxas` 13.5, and are predicted up to 8 times too slow. With the assembler of
   CUDA 12, three do not spill, and the fourth spills little (`python -m validation.registers`), while the points of
-  GEMM that it accepts spill as much. So these four are slow in the code of the newer assembler only.
+  GEMM that it accepts spill as much. So these four are slow in the code of the newer assembler only: with the older
+  one, they are predicted to take 0.78 to 0.99 of their times.
 * **Points without a prediction** (convolution): all seven are of `use_shmem=0`. `ptxas` 13.5 gives their threads
   68 to 119 registers, so that no block of 576 to 1024 threads fits on an SM, and a launch would fail. `rank_tiles`
   lists such tiles with this reason. The measured kernels ran, so that their source, which is not public, or their

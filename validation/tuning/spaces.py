@@ -215,5 +215,8 @@ SPACES = {
 }
 """The spaces by the name of their kernel, as others measured them."""
 
+IN_CUDA = ("convolution", "dedispersion")
+"""The spaces that others measured in CUDA."""
+
 CUDA_SPACES = {**SPACES, "gemm": replace(SPACES["gemm"], make=gemm)}
 """The same spaces, all in CUDA."""

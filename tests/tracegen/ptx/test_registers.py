@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rdmodel.errors import ConfigError
 from rdmodel.presets import gpu as preset
 from rdmodel.trace.registers import RegisterUse
 from tests.support.examples import examples
@@ -198,6 +199,7 @@ def assembler(tmp_path, monkeypatch):
         monkeypatch.setenv(variable, str(tmp_path / variable))
 
     monkeypatch.setattr(ptxas.shutil, "which", lambda name: None)
+    monkeypatch.delenv(ptxas.CHOSEN_VARIABLE, raising=False)
     monkeypatch.setattr(ptxas, "_WHEELS", ())
     monkeypatch.setattr(ptxas, "_USUAL_PLACE", tmp_path / "absent")
     caches = ptxas.find_assemblers, ptxas.known_architectures, ptxas.assemble
@@ -271,6 +273,27 @@ def test_an_assembler_without_a_list_of_architectures_is_asked_for_the_gpu(assem
     assert ptxas.known_architectures() == frozenset()
     code = KERNEL.replace("{{", "{").replace("}}", "}")
     assert cuda.trace(code, "k", 1, 32, ["float[4]"]).register_use((7, 0)) == RegisterUse(64, "ptxas")
+
+
+def test_an_assembler_that_the_user_chooses_is_the_only_one(assembler, tmp_path, monkeypatch):
+    assembler(77, known=(80,))
+    assembler(66, known=(80,), variable="CUDA_PATH")
+    chosen = tmp_path / "CUDA_PATH" / "bin" / "ptxas"
+    monkeypatch.setenv("RDMODEL_PTXAS", str(chosen))
+    assert ptxas.find_assemblers() == (str(chosen),)
+    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    assert trace.register_use((8, 0)) == RegisterUse(66, "ptxas")
+
+
+@pytest.mark.parametrize("name", ["absent", "a folder", "a text"])
+def test_what_the_user_chooses_must_be_a_program(assembler, tmp_path, monkeypatch, name):
+    (tmp_path / "a folder").mkdir()
+    (tmp_path / "a text").write_text("text")
+    monkeypatch.setenv("RDMODEL_PTXAS", str(tmp_path / name))
+    with pytest.raises(
+        ConfigError, match=r"^RDMODEL_PTXAS='.*': must be the path of a program, such as .../bin/ptxas$"
+    ):
+        ptxas.find_assemblers()
 
 
 def test_relocatable_code_is_assembled_without_linking(assembler, tmp_path):

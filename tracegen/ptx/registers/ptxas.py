@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from rdmodel.common.late_dataclass import dataclass
+from rdmodel.errors import ConfigError
 
 _TIMEOUT = 120
 """Seconds after which an assembly is given up."""
@@ -50,9 +51,21 @@ class Assembled:
     spill_frame: int = 0
 
 
+CHOSEN_VARIABLE = "RDMODEL_PTXAS"
+"""Environment variable that names the assembler to ask, such as that of the CUDA with which others built a program."""
+
+
 @cache
 def find_assemblers() -> tuple[str, ...]:
-    """Return the paths of all assemblers: in PATH, in CUDA_HOME, in wheels and in the usual folder, without copies."""
+    """Return the paths of all assemblers: in PATH, in CUDA_HOME, in wheels and in the usual folder, without copies.
+
+    If `CHOSEN_VARIABLE` names one, it is the only one. Raises `ConfigError` if that is no program.
+    """
+    chosen = os.environ.get(CHOSEN_VARIABLE)
+    if chosen:
+        if not (os.path.isfile(chosen) and os.access(chosen, os.X_OK)):
+            raise ConfigError(f"{CHOSEN_VARIABLE}={chosen!r}: must be the path of a program, such as .../bin/ptxas")
+        return (chosen,)
     found = {os.path.realpath(path): str(path) for path in _candidates() if os.access(path, os.X_OK)}
     return tuple(found.values())
 
