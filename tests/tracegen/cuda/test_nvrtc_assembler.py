@@ -82,7 +82,8 @@ def test_code_for_the_gpu_comes_before_related_code_of_an_installed_assembler(tm
     name = "_Z3addILi4EEvPKfPfi"
     counting = "tracegen.ptx.registers.counting"
     monkeypatch.setattr(f"{counting}.known_architectures", lambda: frozenset({80}))
-    monkeypatch.setattr(f"{counting}.assemble", lambda *_: {name: ptxas.Assembled(99, 0, 0)})
+    code = {80: {name: ptxas.Assembled(99, 0, 0)}}
+    monkeypatch.setattr(f"{counting}.assemble", lambda _text, number, _relocatable: code.get(number, {}))
     assert use_of(tmp_path, 4, (8, 0)) == RegisterUse(99, "ptxas")
     exact = use_of(tmp_path, 4, (8, 6))
     assert exact.source == "ptxas"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from rdmodel.trace.registers import ASSEMBLED, ESTIMATED, RegisterUse
 from tracegen.ptx.registers.liveness import estimate_registers
@@ -24,20 +24,25 @@ def count_registers(module: Module, kernel: str, capability: tuple[int, int] | N
     """
     if capability is not None:
         architecture = 10 * capability[0] + capability[1]
-        assemblers = list(_assemblers(module))
-        exact = [(architecture, each) for known, each in assemblers if not known or architecture in known]
-        related = [(related_architecture(architecture, known), each) for known, each in assemblers]
-        for number, assembled in [*exact, *related]:
-            found = None if number is None else assembled(number).get(kernel)
+        for number, assembled in _attempts(module, architecture):
+            found = assembled.get(kernel)
             if found is not None:
                 source = ASSEMBLED if number == architecture else f"{ASSEMBLED} for sm_{number}"
                 return RegisterUse(found.registers, source, found.spill_stores, found.spill_loads, found.spill_frame)
     return RegisterUse(estimate_registers(module, kernel), ESTIMATED)
 
 
-def _assemblers(module: Module) -> Iterator[tuple[frozenset[int], Callable[[int], Mapping[str, Assembled]]]]:
-    """Yield the architectures that the installed assemblers and that of a module know, and what they say for one."""
-    yield known_architectures(), lambda number: assemble(module.text, number, module.relocatable)
+def _attempts(module: Module, architecture: int) -> Iterator[tuple[int, Mapping[str, Assembled]]]:
+    """Yield architectures, the given one first, and what assemblers say of the module's kernels for each."""
     own = module.assembler
+    yield architecture, assemble(module.text, architecture, module.relocatable)
+    if own is not None and architecture in own.architectures():
+        yield architecture, parse_messages(own.messages(architecture))
+    # Only now, since it takes longer to ask assemblers what they know than to let them fail.
+    related = related_architecture(architecture, known_architectures())
+    if related is not None:
+        yield related, assemble(module.text, related, module.relocatable)
     if own is not None:
-        yield own.architectures(), lambda number: parse_messages(own.messages(number))
+        related = related_architecture(architecture, own.architectures())
+        if related is not None:
+            yield related, parse_messages(own.messages(related))
