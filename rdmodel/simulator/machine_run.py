@@ -124,8 +124,8 @@ class MachineRun:
         if previous is not None:
             self._machine.take_lines(previous)
         self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS
-        self._warps = slots * self._block_warps
-        self._streams: list[WarpStream | None] = [None] * (request.sms * self._warps)
+        self._slots = slots
+        self._streams: list[WarpStream | None] = [None] * (request.sms * slots * self._block_warps)
         self._observed_streams: list[WarpStream | None] | None = None
         self._sectored = has_sector_masks(request.gpu)
         self._sized = self._sectored or packet_bytes(request.gpu) < request.gpu.l1.line
@@ -191,12 +191,12 @@ class MachineRun:
         if self._begun == self._request.blocks:
             self._machine.decline_block(sm, slot)
             return
-        first = sm * self._warps + slot * self._block_warps
-        place = slice(first, first + self._block_warps)
+        place = sm * self._slots + slot
+        warps = slice(place * self._block_warps, (place + 1) * self._block_warps)
         started = perf_counter()
-        self._streams[place] = self._open_block(first // self._block_warps)
+        self._streams[warps] = self._open_block(place)
         if self._observed_streams is not None:
-            self._observed_streams[place] = self._open_block(first // self._block_warps)
+            self._observed_streams[warps] = self._open_block(place)
         self._trace_seconds += perf_counter() - started
         self._machine.begin_block(sm, slot, self._begun)
         self._begun += 1

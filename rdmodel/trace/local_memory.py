@@ -14,6 +14,10 @@ class LocalMemory(NamedTuple):
     first: int
     block_bytes: int
 
+    def start(self, number: int) -> int:
+        """Return the first address of the local memory of a block or a place."""
+        return self.first + number * self.block_bytes
+
     def at_place(self, block: Columns | Program, place: int) -> Columns | Program:
         """Return a block whose local memory is that of a place, a number from 0 on.
 
@@ -25,5 +29,5 @@ class LocalMemory(NamedTuple):
         if not lanes.any():
             return block
         addresses = block.addresses.copy()
-        addresses[lanes] = self.first + place * self.block_bytes + (addresses[lanes] - self.first) % self.block_bytes
+        addresses[lanes] = self.start(place) + (addresses[lanes] - self.first) % self.block_bytes
         return replace(block, addresses=addresses)

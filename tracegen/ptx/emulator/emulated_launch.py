@@ -495,5 +495,5 @@ class EmulatedLaunch:
         self._machine.parameters.array[: len(self._parameters)] = np.frombuffer(self._parameters, np.uint8)
         for row, name in self._constants_by_block:
             machine.registers[row] = read_special_register(name, self.launch, block, self._cluster)
-        local_base = LOCAL_BASE + block * self.launch.block_warps * WARP * self._local
+        local_base = LOCAL_BASE if self.local_memory is None else self.local_memory.start(block)
         machine.emulator.restart(self._program.entry, local_base, record)
