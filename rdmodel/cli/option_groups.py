@@ -99,8 +99,8 @@ def add_source(parser: Parser) -> None:
         "--registers",
         type=whole_number_or("auto"),
         metavar="N|auto",
-        help="registers per thread, which limit the resident blocks; auto: those of its machine code for "
-        "the GPU if there is an assembler, otherwise estimated",
+        help="registers per thread, which limit the resident blocks; auto: those of the kernel's machine "
+        "code for the GPU if there is an assembler, otherwise estimated",
         default_text="those in the trace, if any",
     )
     add_program(parser)

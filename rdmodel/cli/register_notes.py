@@ -10,12 +10,12 @@ from rdmodel.trace.registers import ESTIMATED, GIVEN
 def print_registers(kernel: str, use: RegisterUse) -> None:
     """Print the registers per thread unless they were given; without an assembler, name the package that has one."""
     if use.source != GIVEN:
-        lacks_assembler = use.source == ESTIMATED and not _find_assemblers()
-        advice = "; ptxas tells them if it knows the GPU: pip install nvidia-cuda-nvcc" if lacks_assembler else ""
-        print_note(f"{kernel}: {use}{advice}")
+        print_note(f"{kernel}: {use}{_advice(use)}")
 
 
-def _find_assemblers() -> tuple[str, ...]:
+def _advice(use: RegisterUse) -> str:
+    if use.source != ESTIMATED:
+        return ""
     from tracegen.ptx.registers.ptxas import find_assemblers  # only programs need it
 
-    return find_assemblers()
+    return "" if find_assemblers() else "; ptxas tells them if it knows the GPU: pip install nvidia-cuda-nvcc"

@@ -77,7 +77,7 @@ class EmulatedTrace(Trace):
 
     def spills(self, block: int, capability: tuple[int, int] | None = None) -> tuple[float, float]:
         """Return the loads and stores of spilled registers by the warps of a block."""
-        use = self._assembled_use(capability)
+        use = self._use_of_code(capability)
         if use is None:
             return 0.0, 0.0
         with self.launched.lock:
@@ -86,10 +86,10 @@ class EmulatedTrace(Trace):
 
     def spill_frame(self, capability: tuple[int, int] | None = None) -> int:
         """Return the bytes of local memory in which a thread has its spilled registers."""
-        use = self._assembled_use(capability)
+        use = self._use_of_code(capability)
         return 0 if use is None else use.spill_frame
 
-    def _assembled_use(self, capability: tuple[int, int] | None) -> RegisterUse | None:
+    def _use_of_code(self, capability: tuple[int, int] | None) -> RegisterUse | None:
         """Return the registers of the kernel's code; None if others were given: of that code, nothing is known."""
         use = self.launched.register_use(capability)
         return use if self.launch.registers in (0, use.registers) else None
