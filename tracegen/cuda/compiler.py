@@ -15,7 +15,7 @@ from tracegen.cuda import nvrtc
 from tracegen.cuda.mangled_parameters import parameter_types
 from tracegen.cuda.missing_headers import describe_missing, nearby_folders
 from tracegen.cuda.names import find_kernel
-from tracegen.cuda.nvcc import compile_with_nvcc, find_nvcc
+from tracegen.cuda.nvcc import compile_with_nvcc, installed_nvcc
 from tracegen.cuda.nvrtc_assembler import NvrtcAssembler
 from tracegen.cuda.nvrtc_program import NvrtcProgram
 from tracegen.cuda.signatures import Signature, find_launched_kernels, signatures
@@ -181,7 +181,7 @@ def compile_program(
                 result, missing, project, program = second_result, still_missing, with_nearby, second
                 notes.append(f"headers were found in {', '.join(map(_relative, nearby))}, as if given with -I")
         assembler = NvrtcAssembler(program, asked.passed, instances)
-    elif compiler == "nvcc" or (compiler == "auto" and _has_nvcc()):
+    elif compiler == "nvcc" or (compiler == "auto" and installed_nvcc() is not None):
         target = architecture or asked.architecture or f"compute_{DEFAULT_ARCHITECTURE}"
         result = compile_with_nvcc(source, macros, folders, options, target, instances)
     else:
@@ -198,14 +198,6 @@ def compile_program(
     layouts = structures(texts)
     named = [f"{source.name}: {note}" for note in notes]
     return CompiledProgram(ptx, source.name, result.lowered, found_signatures, launched, named, layouts, assembler)
-
-
-def _has_nvcc() -> bool:
-    try:
-        find_nvcc()
-    except ConfigError:
-        return False
-    return True
 
 
 def _relative(folder: Path) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rdmodel.errors import ConfigError
-from tracegen.cuda.nvrtc import Compilation, nvidia_packages
+from tracegen.cuda.nvrtc import TOOLKIT_VARIABLES, Compilation, nvidia_packages
 from tracegen.cuda.source import Source
 
 _PARTS = (
@@ -36,8 +36,16 @@ def find_nvcc(*, packages_first: bool = False) -> Path:
     return found
 
 
+def installed_nvcc() -> Path | None:
+    """Return the path of nvcc as `find_nvcc` does, or None if it is not installed."""
+    try:
+        return find_nvcc()
+    except ConfigError:
+        return None
+
+
 def _on_machine() -> Path | None:
-    homes = [os.path.join(os.environ[name], "bin") for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    homes = [os.path.join(os.environ[name], "bin") for name in TOOLKIT_VARIABLES if os.environ.get(name)]
     found = shutil.which("nvcc", path=os.pathsep.join([*homes, os.environ.get("PATH", os.defpath)]))
     return None if found is None else Path(found)
 

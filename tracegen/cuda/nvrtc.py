@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rdmodel.common.late_dataclass import dataclass
 
-_TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")
+TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")
 """Environment variables that name the CUDA toolkit."""
 
 _LIBRARY_PATTERNS = ("libnvrtc.so", "libnvrtc.so.*", "nvrtc64_*.dll")
@@ -148,7 +148,7 @@ def library_candidates() -> Iterator[Path | str]:
 def _library_folders() -> Iterator[Path]:
     for package in nvidia_packages():
         yield from (package / "lib", package / "bin", package / "bin" / "x86_64")
-    for variable in _TOOLKIT_VARIABLES:
+    for variable in TOOLKIT_VARIABLES:
         if os.environ.get(variable):
             yield from (Path(os.environ[variable]) / part for part in ("lib64", "lib", "bin"))
     for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
@@ -166,7 +166,7 @@ def nvidia_packages() -> list[Path]:
 
 def header_folders() -> list[Path]:
     """Return the folders of NVIDIA's headers: in Python packages, and in the CUDA toolkit."""
-    roots = [*nvidia_packages(), *(Path(os.environ[name]) for name in _TOOLKIT_VARIABLES if os.environ.get(name))]
+    roots = [*nvidia_packages(), *(Path(os.environ[name]) for name in TOOLKIT_VARIABLES if os.environ.get(name))]
     folders = [root / "include" / part for root in roots for part in ("", "cccl")]
     return [folder for folder in folders if folder.is_dir()]
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rdmodel.errors import ConfigError
 from tracegen.cuda import nvrtc
-from tracegen.cuda.nvcc import find_nvcc
+from tracegen.cuda.nvcc import installed_nvcc
 from tracegen.cuda.ptx_cache import version_stamps
 from tracegen.cuda.source import Source, project_sources
 from tracegen.ptx.registers.ptxas import find_assemblers
@@ -33,7 +32,7 @@ def describe_code(source: Source, includes: Sequence[str | Path], compiler: str)
         "name": source.name,
         "headers": headers,
         "folders": [[str(folder), version_stamps(folder)] for folder in nvidia],
-        "compiler": _describe_nvcc() if library is None else list(library.version()),
+        "compiler": _describe_file(installed_nvcc()) if library is None else list(library.version()),
         "assemblers": [_describe_file(path) for path in find_assemblers()],
     }
 
@@ -57,14 +56,7 @@ def describe_values(value: Any) -> Any:
     return repr(value) if isinstance(value, bool | int | float | bytes) else None
 
 
-def _describe_nvcc() -> list[object] | None:
-    try:
-        return _describe_file(str(find_nvcc()))
-    except ConfigError:
-        return None
-
-
-def _describe_file(path: str | None) -> list[object] | None:
+def _describe_file(path: str | Path | None) -> list[object] | None:
     try:
         status = os.stat(path or "")
     except (OSError, ValueError):

@@ -10,6 +10,7 @@ from rdmodel.errors import ConfigError, TraceError
 from tests.support.sanitizers import not_sanitized
 from tracegen.cuda import compiler, headers, nvrtc, sources
 from tracegen.cuda.compiler import CompileError, compile, compile_program
+from tracegen.cuda.nvcc import installed_nvcc
 from tracegen.cuda.source import read_source
 
 SCALE = """
@@ -25,7 +26,7 @@ COMPILERS = [
     pytest.param("nvrtc", marks=need_nvrtc),
     pytest.param(
         "nvcc",
-        marks=[pytest.mark.skipif(not compiler._has_nvcc(), reason="needs nvcc"), not_sanitized],
+        marks=[pytest.mark.skipif(installed_nvcc() is None, reason="needs nvcc"), not_sanitized],
     ),
 ]
 each_compiler = pytest.mark.parametrize("which", COMPILERS)
