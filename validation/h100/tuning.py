@@ -20,6 +20,7 @@ from validation.h100.cases import FOLDER
 from validation.tuning.measures import Quality, quality, random_choice
 from validation.tuning.predict import Predicted, Task, read_config
 from validation.tuning.predict import predict as predict_point
+from validation.tuning.records import read as read_predicted
 from validation.tuning.report import assembly_table, ratio_table
 from validation.tuning.spaces import SPACES, calls_ldg
 
@@ -64,11 +65,6 @@ def read_launcher(path: Path) -> list[Time]:
         times = launch.get("ms", [])
         found.append(Time(space, config, round(median(times), 6) if times else 0.0, launch.get("failure", "")))
     return found
-
-
-def read_predicted(path: Path = PREDICTED) -> list[Predicted]:
-    """Return the recorded predictions."""
-    return records.from_csv(Predicted, path.read_text()) if path.exists() else []
 
 
 def qualities(rows: Sequence[Predicted], times: dict[str, float]) -> dict[str, Quality]:
@@ -129,7 +125,7 @@ def constant_table(rows: Sequence[Predicted], times: Sequence[Time]) -> str:
 def page() -> str:
     """Return the tables of the page."""
     times, parts = read_times(), []
-    predicted = read_predicted()
+    predicted = read_predicted(PREDICTED)
     for space in dict.fromkeys(row.space for row in predicted):
         rows = [row for row in predicted if row.space == space]
         parts.append(space_table(rows, [row for row in times if row.space == space]))

@@ -28,7 +28,7 @@ from tracegen.ptx.registers import ptxas
 from tracegen.ptx.registers.counting import count_registers
 from tracegen.ptx.syntax.ast import Module
 from validation.common.records import from_csv, positive, run_all, to_csv
-from validation.tuning.measures import quality
+from validation.tuning.measures import quality, scores_of
 from validation.tuning.predict import Task, predict, read_config
 from validation.tuning.records import measured
 from validation.tuning.records import read as predicted
@@ -92,13 +92,15 @@ def assemblers(*programs: str) -> Iterator[None]:
     cached = ptxas.known_architectures, ptxas.assemble
     for function in cached:
         function.cache_clear()
-    with (
-        patch.object(ptxas, "find_assemblers", lambda: programs),
-        patch.object(NvrtcAssembler, "messages", lambda *_: ""),
-    ):
-        yield
-    for function in cached:
-        function.cache_clear()
+    try:
+        with (
+            patch.object(ptxas, "find_assemblers", lambda: programs),
+            patch.object(NvrtcAssembler, "messages", lambda *_: ""),
+        ):
+            yield
+    finally:
+        for function in cached:
+            function.cache_clear()
 
 
 def count(old: str, task: Task) -> Counted | None:
@@ -238,9 +240,8 @@ def _off(pairs: Iterable[tuple[int, int]]) -> float:
 
 def _tau(space: str, rows: Sequence[Timed]) -> float:
     """Return the rank correlation of predicted and measured times; a point without a prediction ranks last."""
-    worst = 1 + max(row.milliseconds for row in rows)
     times = measured()[space]
-    return quality([row.milliseconds or worst for row in rows], [times[row.config] for row in rows]).tau
+    return quality(scores_of([row.milliseconds for row in rows]), [times[row.config] for row in rows]).tau
 
 
 def main() -> None:

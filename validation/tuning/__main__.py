@@ -29,8 +29,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sources", type=Path, metavar="DIR", help="predict again, with the hub's folder 'kernels'")
     parser.add_argument("--spaces", nargs="+", choices=SPACES, default=list(SPACES), help="only these spaces")
     parser.add_argument("--points", type=positive, help="only so many points of each space (default: all)")
-    parser.add_argument("--assembly", action="store_true", help="predict points that call __ldg, with assembly for it")
-    parser.add_argument(
+    other = parser.add_mutually_exclusive_group()  # each has a record of its own
+    other.add_argument("--assembly", action="store_true", help="predict points that call __ldg, with assembly for it")
+    other.add_argument(
         "--ptxas", type=Path, metavar="FILE", help="predict points in CUDA, with an assembler of CUDA 12"
     )
     parser.add_argument("--resume", action="store_true", help="predict only points that are not recorded yet")

@@ -25,6 +25,12 @@ class Quality:
     tau: float
 
 
+def scores_of(milliseconds: Sequence[float]) -> list[float]:
+    """Return predicted times as scores of a ranking; 0, the time of a point without a prediction, ranks last."""
+    worst = max(milliseconds) + 1
+    return [each or worst for each in milliseconds]
+
+
 def quality(scores: Sequence[float], measured: Sequence[float]) -> Quality:
     """Return the quality of a ranking by `scores`, the least first; equal scores count as a random order of them."""
     values, times = np.asarray(scores, float), np.asarray(measured, float)

@@ -14,7 +14,6 @@ MEASURED, PREDICTED, PAGE = FOLDER / "measured.csv", FOLDER / "predicted.csv", F
 PREDICTED_ASSEMBLY = FOLDER / "predicted_assembly.csv"
 """Points of the convolution without shared memory, with assembly in place of `__ldg`."""
 
-
 PREDICTED_OLDER = FOLDER / "predicted_cuda12.csv"
 """Points of the spaces that were measured in CUDA, with an assembler of CUDA 12."""
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from validation.tuning.measures import TOP, Quality, baselines, quality, tau
+from validation.tuning.measures import TOP, Quality, baselines, quality, scores_of, tau
 from validation.tuning.predict import Predicted, read_config
 from validation.tuning.records import PAGE, PREDICTED_ASSEMBLY, PREDICTED_OLDER, by_space, measured, read
 from validation.tuning.searched import search_table
@@ -120,10 +120,9 @@ def write_page() -> None:
 
 def rank_space(rows: Sequence[Predicted], times: dict[str, float]) -> dict[str, Quality]:
     """Return the quality of the predicted times and of the baselines; a point without a prediction ranks last."""
-    worst = max(row.milliseconds for row in rows) + 1
     known = [row for row in rows if not row.failure]
     found = [times[row.config] for row in rows]
-    scores = [worst if row.failure else row.milliseconds for row in rows]
+    scores = scores_of([0.0 if row.failure else row.milliseconds for row in rows])
     traffic = [{name: float(getattr(row, name)) for name in ("warps", "dram_bytes", "l2_bytes")} for row in known]
     return {"rdmodel time": quality(scores, found), **baselines(traffic, [times[row.config] for row in known])}
 
