@@ -170,7 +170,7 @@ echo "ptxas info : Compiling entry function 'k' for '$2'" >&2
 echo "ptxas info : Used {registers} registers" >&2
 """
 
-KERNEL = ".version 9.9\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 x) {{ .reg .b64 %rd<3>; ret; }}"
+KERNEL = ".version 9.9\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 x) { .reg .b64 %rd<3>; ret; }"
 
 
 def test_messages_give_registers_and_spills():
@@ -212,7 +212,7 @@ def assembler(tmp_path, monkeypatch):
 
 def test_an_assembler_that_is_older_than_the_code_is_asked_for_its_own_version(assembler):
     assembler(77)
-    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    trace = cuda.trace(KERNEL, "k", 1, 32, ["float[4]"])
     assert trace.register_use((8, 0)) == RegisterUse(77, "ptxas")
     assert str(trace.register_use((8, 0))) == "77 registers per thread (ptxas)"
 
@@ -220,26 +220,26 @@ def test_an_assembler_that_is_older_than_the_code_is_asked_for_its_own_version(a
 def test_the_assembler_counts_that_knows_the_version_of_the_code(assembler):
     assembler(77)
     assembler(66, version="9.9", variable="CUDA_PATH")
-    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    trace = cuda.trace(KERNEL, "k", 1, 32, ["float[4]"])
     assert trace.register_use((8, 0)) == RegisterUse(66, "ptxas")
 
 
 def test_an_assembler_that_rejects_the_code_is_passed_over(assembler):
     assembler(66, version="9.9", only="'not in the code'")
     assembler(77, variable="CUDA_PATH")
-    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    trace = cuda.trace(KERNEL, "k", 1, 32, ["float[4]"])
     assert trace.register_use((8, 0)) == RegisterUse(77, "ptxas")
 
 
 def test_code_for_a_newer_gpu_is_assembled_for_an_older_one(assembler):
     assembler(64, target=70)
-    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    trace = cuda.trace(KERNEL, "k", 1, 32, ["float[4]"])
     assert trace.register_use((7, 0)).registers == 64
 
 
 def test_a_gpu_that_the_assembler_does_not_know_has_the_registers_of_a_related_one(assembler):
     assembler(70, known=(75, 80, 86, 90))
-    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    trace = cuda.trace(KERNEL, "k", 1, 32, ["float[4]"])
     assert trace.register_use((7, 0)) == RegisterUse(70, "ptxas for sm_80")
     assert str(trace.register_use((7, 0))) == "70 registers per thread (ptxas for sm_80)"
     assert trace.register_use((7, 0)).is_assembled
@@ -248,7 +248,7 @@ def test_a_gpu_that_the_assembler_does_not_know_has_the_registers_of_a_related_o
 
 def test_a_gpu_with_fewer_registers_per_thread_is_related_to_none(assembler):
     assembler(70, known=(80,))
-    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    trace = cuda.trace(KERNEL, "k", 1, 32, ["float[4]"])
     assert trace.register_use((2, 0)) == RegisterUse(8, "estimated")
 
 
@@ -264,15 +264,13 @@ def test_all_assemblers_together_know_architectures(assembler):
     assembler(70, target=70, known=(75, 80))
     assembler(66, target=70, known=(70,), variable="CUDA_PATH")
     assert ptxas.known_architectures() == {70, 75, 80}
-    code = KERNEL.replace("{{", "{").replace("}}", "}")
-    assert cuda.trace(code, "k", 1, 32, ["float[4]"]).register_use((7, 2)) == RegisterUse(70, "ptxas for sm_70")
+    assert cuda.trace(KERNEL, "k", 1, 32, ["float[4]"]).register_use((7, 2)) == RegisterUse(70, "ptxas for sm_70")
 
 
 def test_an_assembler_without_a_list_of_architectures_is_asked_for_the_gpu(assembler):
     assembler(64, target=70)
     assert ptxas.known_architectures() == frozenset()
-    code = KERNEL.replace("{{", "{").replace("}}", "}")
-    assert cuda.trace(code, "k", 1, 32, ["float[4]"]).register_use((7, 0)) == RegisterUse(64, "ptxas")
+    assert cuda.trace(KERNEL, "k", 1, 32, ["float[4]"]).register_use((7, 0)) == RegisterUse(64, "ptxas")
 
 
 def test_an_assembler_that_the_user_chooses_is_the_only_one(assembler, tmp_path, monkeypatch):
@@ -281,7 +279,7 @@ def test_an_assembler_that_the_user_chooses_is_the_only_one(assembler, tmp_path,
     chosen = tmp_path / "CUDA_PATH" / "bin" / "ptxas"
     monkeypatch.setenv("RDMODEL_PTXAS", str(chosen))
     assert ptxas.find_assemblers() == (str(chosen),)
-    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    trace = cuda.trace(KERNEL, "k", 1, 32, ["float[4]"])
     assert trace.register_use((8, 0)) == RegisterUse(66, "ptxas")
 
 
@@ -300,15 +298,14 @@ def test_relocatable_code_is_assembled_without_linking(assembler, tmp_path):
     assembler(77)
     program = tmp_path / "CUDA_HOME" / "bin" / "ptxas"
     program.write_text(program.read_text().replace("Used 77", "Used $(($# + 70))"))
-    code = KERNEL.replace("{{", "{").replace("}}", "}")
     linked, relocatable = (
-        cuda.trace(code, "k", 1, 32, ["float[4]"], options=options).register_use((8, 0)).registers
+        cuda.trace(KERNEL, "k", 1, 32, ["float[4]"], options=options).register_use((8, 0)).registers
         for options in ([], ["-rdc=true"])
     )
     assert relocatable == linked + 1, "one option more, -c"
 
 
 def test_without_an_assembler_the_live_values_count(assembler):
-    trace = cuda.trace(KERNEL.replace("{{", "{").replace("}}", "}"), "k", 1, 32, ["float[4]"])
+    trace = cuda.trace(KERNEL, "k", 1, 32, ["float[4]"])
     assert trace.register_use((8, 0)) == trace.register_use() == RegisterUse(8, "estimated")
     assert preset("a100-80g").architecture == "Ampere"
