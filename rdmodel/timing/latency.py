@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
@@ -126,10 +127,10 @@ def follow_warps(trace: Trace, blocks: Sequence[int], latencies: Latencies) -> I
         elif isinstance(source, MovedProgram) and source.is_whole:
             # Blocks that differ in their addresses only need the same time.
             if source.shared not in followed:
-                followed[source.shared] = [_follow_program(source.shared.segments, w, latencies) for w in chosen]
+                followed[source.shared] = _follow_program(source.shared.segments, chosen, latencies)
             yield followed[source.shared]
         else:
-            yield [_follow_program(source, warp, latencies) for warp in chosen]
+            yield _follow_program(source, chosen, latencies)
 
 
 class _Warp:
@@ -196,11 +197,30 @@ def _follow_columns(columns: Columns, latencies: Latencies) -> list[Phase]:
     return warp.finish(rows / followed if followed else 1.0)
 
 
-def _follow_program(program: Sequence[Segment], number: int, latencies: Latencies) -> list[Phase]:
+def _follow_program(program: Sequence[Segment], warps: Sequence[int], latencies: Latencies) -> list[list[Phase]]:
+    """Return the phases of some warps; those that execute the same instructions with the same needs share a list."""
+    followed: dict[tuple[bytes, ...], list[Phase]] = {}
+    phases = []
+    for warp in warps:
+        places = [np.flatnonzero(segment.mask[warp]) for segment in program]
+        needs = [segment.needs[warp, at] for segment, at in zip(program, places, strict=True)]
+        key = *(at.tobytes() for at in places), *(each.tobytes() for each in needs)
+        if key not in followed:
+            followed[key] = _follow_warp(program, places, needs, latencies)
+        phases.append(followed[key])
+    return phases
+
+
+def _follow_warp(
+    program: Sequence[Segment],
+    places: Sequence[NDArray[np.intp]],
+    needs: Sequence[NDArray[np.uint64]],
+    latencies: Latencies,
+) -> list[Phase]:
+    """Return the phases of a warp that executes the instructions at `places` of each segment, which have `needs`."""
     warp = _Warp(latencies)
-    for segment in program:
-        at = np.flatnonzero(segment.mask[number])
-        parts = (segment.op[at], segment.space[at], segment.gap[at], segment.needs[number, at])
+    for segment, at, of_each in zip(program, places, needs, strict=True):
+        parts = (segment.op[at], segment.space[at], segment.gap[at], of_each)
         rows = list(zip(*(part.tolist() for part in parts), strict=True))
         followed = min(segment.trips, TRIPS)
         for trip in range(followed):

@@ -1,0 +1,71 @@
+"""Check the time of a warp alone against a follower that keeps the end of every access."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rdmodel.timing.latency import SAMPLED_WARPS, TRIPS, WINDOW, Latencies, follow_warps
+from rdmodel.trace import ALL_NEEDS, Launch, Op
+from rdmodel.trace.expansion import expand
+from tests.support.examples import examples
+from tests.support.random_traces import ProgramTrace, segment
+
+WARPS = SAMPLED_WARPS  # of a block, so that all of them are followed
+LATENCIES = Latencies(load=(30.0, 40.0, 50.0, 60.0), atomic=70.0, gap=4.0, barrier=9.0)
+
+
+def follow_alone(rows, latencies):
+    """Return (cycles, accesses, gaps) from barrier to barrier of the rows (op, space, gap, needs) of a warp."""
+    phases, ends, now, begun, accesses, gaps = [], [], 0.0, 0.0, 0, 0
+    for op, space, gap, needs in rows:
+        now, gaps = now + gap * latencies.gap, gaps + gap
+        if op == Op.BARRIER:
+            now = max([now, *ends]) + latencies.barrier
+            phases.append((now - begun, accesses, gaps))
+            begun, accesses, gaps = now, 0, 0
+            continue
+        for back, end in enumerate(reversed(ends)):
+            if needs == ALL_NEEDS or (needs and (back >= WINDOW or needs >> back & 1)):
+                now = max(now, end)
+        now, accesses = now + 1, accesses + 1
+        wait = {Op.LOAD: latencies.load[space], Op.ATOMIC: latencies.atomic}.get(Op(op), 0.0)
+        ends.append(now + wait if wait else 0.0)
+    return [*phases, (max([now, *ends]) - begun, accesses, gaps)]
+
+
+@st.composite
+def traces_of_short_loops(draw):
+    """Draw a trace whose loops are followed to their ends; warps may have the same lanes, or all the same needs."""
+    same_lanes, needs = draw(st.booleans()), draw(st.sampled_from([None, 0, 1, ALL_NEEDS]))
+    shapes = st.lists(st.tuples(st.integers(1, TRIPS), st.integers(1, 5)), min_size=1, max_size=4)
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def change(part):
+        return replace(
+            part,
+            mask=np.repeat(part.mask[:1], WARPS, axis=0) if same_lanes else part.mask,
+            needs=part.needs if needs is None else np.full_like(part.needs, needs),
+        )
+
+    programs = {b: [change(segment(random, WARPS, *shape)) for shape in draw(shapes)] for b in range(2)}
+    return ProgramTrace(Launch(kernel="k", grid=(2, 1, 1), block=(32 * WARPS, 1, 1)), programs)
+
+
+@examples(400)
+@given(traces_of_short_loops())
+def test_each_warp_takes_as_long_as_if_it_were_followed_alone(trace):
+    for block, found in zip(trace.blocks, follow_warps(trace, trace.blocks, LATENCIES), strict=True):
+        columns = expand(trace.block(block), WARPS)
+        parts = (columns.op, columns.space, columns.gap, columns.needs)
+        rows = list(zip(*(part.tolist() for part in parts), strict=True))
+        starts = columns.warp_start.tolist()
+        wanted = [follow_alone(rows[a:b], LATENCIES) for a, b in pairwise(starts)]
+        assert len(found) == WARPS
+        for phases, expected in zip(found, wanted, strict=True):
+            assert [tuple(phase) for phase in phases] == [pytest.approx(one) for one in expected]
