@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property, lru_cache
 from typing import Any
 
 from rdmodel.trace import InstructionSource, Program, Work, check_blocks, missing_block
 from rdmodel.trace.moved import move_program
+from rdmodel.trace.trace import ShortenedBlocks
 from tracegen.affine.binding import bind_kernel
 from tracegen.affine.generation import Generator
 from tracegen.affine.nest import MAX_KNOWN_PARTS, NestAccess, walk
@@ -18,6 +19,12 @@ from tracegen.affine.work import NestWork
 from tracegen.generated import GeneratedTrace
 from tracegen.simt.block import Geometry
 from tracegen.unrolling import DEFAULT_UNROLL, Unroll, parse_unroll
+
+MAX_SHORTER = 8
+"""Shares of iterations for which `AffineTrace.shortened` keeps its functions, with the programs that they made."""
+
+REBUILT = ("_generator", "_work", "_shorter")
+"""Attributes of an `AffineTrace` that are made when they are first used, from its nest."""
 
 
 class AffineTrace(GeneratedTrace):
@@ -47,7 +54,7 @@ class AffineTrace(GeneratedTrace):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the generator and the counts of works, which are rebuilt on demand."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_generator", "_work")}
+        return {name: value for name, value in self.__dict__.items() if name not in REBUILT}
 
     @property
     def may_have_cache_ops(self) -> bool:
@@ -72,18 +79,31 @@ class AffineTrace(GeneratedTrace):
             raise missing_block(self, block)
         return self._work.block(int(block)) if self._work.has_arithmetic else None
 
-    def shortened(self, share: float) -> tuple[Callable[[int, float], Program], Callable[[int], float]] | None:
+    def shortened(self, share: float) -> ShortenedBlocks | None:
         """Return two functions for blocks with about `share` of the iterations of their outermost loops around others.
 
         The first one takes a block and the share of iterations to skip, and returns the program of the iterations that
         follow. The second one takes a block and returns the share of iterations that it keeps. None if the kernel has
         no such loops.
         """
+        if share not in self._shorter:
+            if len(self._shorter) >= MAX_SHORTER:
+                self._shorter.clear()
+            self._shorter[share] = self._shorten(share)
+        return self._shorter[share]
+
+    @cached_property
+    def _shorter(self) -> dict[float, ShortenedBlocks | None]:
+        """The last results of `shortened`: estimates with more and more work ask for the same shares again."""
+        return {}
+
+    def _shorten(self, share: float) -> ShortenedBlocks | None:
         nest = ShortenedNest(self._nest, share)
         if not nest.loops:
             return None
         other = copy(self)
-        other.__dict__.pop("_generator", None)
+        for name in REBUILT:
+            other.__dict__.pop(name, None)
         other._nest = nest
         geometry = Geometry(self.launch)
         width, height, _ = self.launch.grid

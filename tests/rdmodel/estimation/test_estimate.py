@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tests.support.examples import examples
 from tests.support.presets import FERMI
 from tests.support.random_traces import ProgramTrace, column_traces
 from tracegen.affine.shortening import ShortenedNest
+from tracegen.affine.trace import MAX_SHORTER
 
 COUNTS = ("transactions", "hits", "latency_misses", "misses", "stalls_mshr", "stalls_ways", "bypassed", "steps", "l2")
 NAMES = {"transactions", "sectors", "hits", "latency_misses", "misses", "miss_rate", "steps"}
@@ -378,6 +380,18 @@ def test_a_shortened_nest_says_what_is_left():
     assert part == of_loops / 4
     assert tracegen.affine_kernel(STREAM).shortened(0.25) is None
     assert ShortenedNest(trace._nest, 1e-9).loops[0].most == 2
+
+
+def test_shares_that_are_asked_for_again_keep_the_programs_that_were_made():
+    trace = tracegen.affine_kernel(TILES)
+    make, _ = trace.shortened(0.25)
+    program = make(0, 0.0).shared
+    assert trace.shortened(0.25)[0](1, 0.0).shared is program
+    assert trace.shortened(0.5)[0](0, 0.0).shared is not program
+    assert pickle.loads(pickle.dumps(trace)).shortened(0.25)[1](0) == 8 / 32
+    for share in np.linspace(0.3, 0.9, MAX_SHORTER):
+        trace.shortened(float(share))
+    assert len(trace._shorter) <= MAX_SHORTER
 
 
 def test_iterations_of_loops_count_by_their_work():
