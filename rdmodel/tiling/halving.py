@@ -26,7 +26,7 @@ from rdmodel.gpu.register_use import register_notes, with_registers
 from rdmodel.results.prediction import Prediction
 from rdmodel.tiling.objectives import Objective, Value
 from rdmodel.tiling.values import RankedTile, Tile, tile_text
-from rdmodel.timing.launch_time import samples_caches, time
+from rdmodel.timing.launch_time import CountedLaunch, samples_caches, time
 from rdmodel.trace import Trace
 
 FIRST_ROUND_TRANSACTIONS = 150_000
@@ -54,7 +54,7 @@ class Candidate:
 
     `rounds` is the number of completed rounds before the last estimate. `infeasible` is the reason why the tile cannot
     run, `pruned` the reason why it was dropped, or None. `notes` are sentences about its trace. The estimate is that of
-    one of the `units` of work that a launch does.
+    one of the `units` of work that a launch does. `launch` is that of an estimated time.
     """
 
     at: int
@@ -68,6 +68,7 @@ class Candidate:
     value: Value | None = None
     prediction: Prediction | None = None
     finished: FinishedRuns = field(default_factory=FinishedRuns)
+    launch: CountedLaunch | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -142,7 +143,7 @@ class SuccessiveHalving:
             self._run(runnable, work)
             for candidate in runnable:
                 if candidate.exact:
-                    candidate.trace = None
+                    candidate.trace = candidate.launch = None
 
     def _prepare(self, candidate: Candidate, make_trace: Callable[[Tile], Any]) -> None:
         """Make the trace of a tile, or record why it cannot run."""
@@ -183,6 +184,8 @@ class SuccessiveHalving:
             if self._objective.times:  # here, because assemblers of several tiles run at a time
                 candidate.trace, use = with_registers(candidate.trace, self._gpu)
                 candidate.notes = (*candidate.notes, *register_notes(use))
+                if candidate.launch is None or candidate.launch.trace is not candidate.trace:
+                    candidate.launch = CountedLaunch(candidate.trace, self._gpu)
             candidate.prediction = estimate_again(
                 candidate.finished,
                 candidate.trace,
@@ -204,7 +207,7 @@ class SuccessiveHalving:
                 candidate.value = Value(*[estimated.milliseconds] * 3).per(candidate.units)
                 candidate.exact = True
                 return
-            whole = self._objective.value(candidate.prediction, self._gpu, candidate.trace)
+            whole = self._objective.value(candidate.prediction, self._gpu, candidate.launch)
             candidate.value = whole.per(candidate.units)
             candidate.exact = not any(count.standard_error for count in candidate.prediction.estimates.values())
 

@@ -18,9 +18,8 @@ from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.latency import HEADER_BYTES, READ_BYTES, count_flits, dram_latency
 from rdmodel.results.prediction import L2Prediction, Prediction
-from rdmodel.timing.launch_time import count_sampled_blocks, time_from_counts
+from rdmodel.timing.launch_time import CountedLaunch
 from rdmodel.timing.traffic import traffic_of
-from rdmodel.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,22 +105,22 @@ class Objective:
     name: str
     l2: bool
     of: Callable[[Prediction, GPU], Value]
-    of_trace: Callable[[Prediction, GPU, Trace], Value] | None = None
+    of_launch: Callable[[Prediction, CountedLaunch], Value] | None = None
 
     @property
     def times(self) -> bool:
         """Whether the number is a time on the real GPU, where registers limit the blocks of an SM."""
-        return self.of_trace is not None
+        return self.of_launch is not None
 
-    def value(self, prediction: Prediction, gpu: GPU, trace: Trace | None = None) -> Value:
+    def value(self, prediction: Prediction, gpu: GPU, launch: CountedLaunch | None = None) -> Value:
         """Return the number and its bounds; raises `ConfigError` if it is not finite.
 
-        Objectives with `of_trace` need the `trace` of the prediction.
+        Objectives with `of_launch` need the `launch` of the prediction.
         """
-        if self.of_trace is None:
+        if self.of_launch is None:
             return self.of(prediction, gpu)
-        assert trace is not None
-        return self.of_trace(prediction, gpu, trace)
+        assert launch is not None
+        return self.of_launch(prediction, launch)
 
     def check_gpu(self, gpu: GPU) -> None:
         """Raise `ConfigError` if the objective needs rates, and those of the GPU are unknown."""
@@ -183,10 +182,9 @@ def _no_value(_prediction: Prediction, _gpu: GPU) -> Value:
     raise AssertionError("needs a trace")
 
 
-def _time_value(prediction: Prediction, gpu: GPU, trace: Trace) -> Value:
+def _time_value(prediction: Prediction, launch: CountedLaunch) -> Value:
     """Return the milliseconds of a launch; its bounds are those with the bounds of the traffic."""
     traffic = traffic_of(prediction)
-    counted = count_sampled_blocks(trace, gpu)
     bounds = {name: _relative_bounds(prediction, name) for name in ("misses", "l2_bytes", "dram_bytes")}
 
     def milliseconds(side: int, sign: int) -> float:
@@ -199,9 +197,9 @@ def _time_value(prediction: Prediction, gpu: GPU, trace: Trace) -> Value:
             l2_write_bytes=traffic.l2_write_bytes * max(0.0, l2),
             dram_bytes=traffic.dram_bytes * max(0.0, dram),
         )
-        return time_from_counts(trace, gpu, moved, counted).milliseconds
+        return launch.time(moved).milliseconds
 
-    value = time_from_counts(trace, gpu, traffic, counted).milliseconds
+    value = launch.time(traffic).milliseconds
     if not any(max(pair) for pair in bounds.values()):
         return Value(value, value, value)
     return Value(value, min(value, milliseconds(0, -1)), max(value, milliseconds(1, 1)))

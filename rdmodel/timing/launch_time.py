@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -224,6 +225,21 @@ class LaunchParts:
 def time_from_counts(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks) -> TimeEstimate:
     """Return the time of a launch from the traffic of its whole grid, and the work of some blocks."""
     return time_from_parts(parts_of(trace, gpu, traffic, counted), gpu)
+
+
+class CountedLaunch:
+    """A launch whose times follow from several estimates of its traffic: its work is counted for the first of them."""
+
+    def __init__(self, trace: Trace, gpu: GPU) -> None:
+        self.trace, self._gpu = trace, gpu
+
+    @cached_property
+    def _counted(self) -> CountedBlocks:
+        return count_sampled_blocks(self.trace, self._gpu)
+
+    def time(self, traffic: LaunchTraffic) -> TimeEstimate:
+        """Return the time of the launch with this traffic of its whole grid."""
+        return time_from_counts(self.trace, self._gpu, traffic, self._counted)
 
 
 def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks) -> LaunchParts:

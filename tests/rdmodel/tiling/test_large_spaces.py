@@ -1,4 +1,4 @@
-"""Ranking large spaces of tiles: conditions choose among them, and traces are made in batches."""
+"""Ranking large spaces of tiles: conditions choose among them, batches of traces, and work that is done once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel.errors import ConfigError
 from rdmodel.tiling import halving, rank
+from rdmodel.timing import launch_time
 from tests.support.presets import FERMI
 
 GEMM = tracegen.load_affine("gemm.tiled")
@@ -32,6 +33,18 @@ def test_batches_of_traces_change_neither_the_ranking_nor_the_progress_that_is_t
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[0] == (0, len(tiles))
     assert told[-1][0] == told[-1][1], "all planned estimates are made"
+
+
+def test_the_work_of_a_tile_is_counted_once_however_often_its_time_is_estimated(monkeypatch):
+    monkeypatch.setattr(halving, "FIRST_ROUND_TRANSACTIONS", 2000)
+    counted, estimated = [], []
+    count, run = launch_time.count_sampled_blocks, halving.estimate_again
+    monkeypatch.setattr(launch_time, "count_sampled_blocks", lambda *given: counted.append(1) or count(*given))
+    monkeypatch.setattr(halving, "estimate_again", lambda *given, **named: estimated.append(1) or run(*given, **named))
+    ranking = rd.rank_tiles(gemm, TILES, gpu=FERMI, objective="time", top=4)
+    assert len(counted) == len(ranking.tiles) == 9 < len(estimated)
+    best = ranking.tiles[0]
+    assert best.value == rd.time(gemm(best.tile), FERMI, work=None).milliseconds
 
 
 def test_a_condition_leaves_out_tiles_before_their_traces_are_made():
