@@ -11,10 +11,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-
-from rdmodel.common.late_dataclass import dataclass
+from typing import NamedTuple
 
 TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")
 """Environment variables that name the CUDA toolkit."""
@@ -22,9 +22,11 @@ TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")
 _LIBRARY_PATTERNS = ("libnvrtc.so", "libnvrtc.so.*", "nvrtc64_*.dll")
 """File names of the library."""
 
+_COMPANION_PATTERN = "libnvrtc-builtins.so*"
+"""File names of the library that it needs."""
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+
+class Compilation(NamedTuple):
     """Result of a compilation: `ptx` (None: it failed), the log, and mangled names by name expression (`lowered`)."""
 
     ptx: str | None
@@ -84,7 +86,10 @@ class Nvrtc:
     def compile_apart(
         self, text: str, name: str, headers: Mapping[str, str], options: Sequence[str], expressions: Sequence[str]
     ) -> Compilation:
-        """Compile as `compile` does, in a process of its own: some programs crash the compiler."""
+        """Compile as `compile` does, in a process of its own: some programs crash the compiler.
+
+        This file is its script, and needs the standard library alone: the process has no path of this package.
+        """
         if not sys.executable:
             return self.compile(text, name, headers, options, expressions)
         request = json.dumps([self._path, text, name, dict(headers), list(options), list(expressions)])
@@ -125,10 +130,22 @@ def load_nvrtc() -> Nvrtc | None:
     """Load the first NVRTC library that works, or return None; the result is cached."""
     for path in library_candidates():
         try:
-            return Nvrtc(ctypes.CDLL(str(path)), str(path))
+            return open_library(str(path))
         except (OSError, AttributeError):
             continue  # of another platform, or without its companion library
     return None
+
+
+def open_library(path: str) -> Nvrtc:
+    """Load a library; raise `OSError` or `AttributeError` if it is none that works here.
+
+    Some of NVIDIA's packages do not tell it where its companion is, which it opens by name when it compiles. That name
+    is known once the companion is loaded.
+    """
+    for companion in sorted(Path(path).parent.glob(_COMPANION_PATTERN)):
+        with suppress(OSError):
+            ctypes.CDLL(str(companion))
+    return Nvrtc(ctypes.CDLL(path), path)
 
 
 def library_candidates() -> Iterator[Path | str]:
@@ -178,7 +195,7 @@ def _strings(texts: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:
 def _compile_request() -> None:
     """Compile the program on stdin, and write the result to stdout, both in JSON."""
     path, *request = json.load(sys.stdin)
-    result = Nvrtc(ctypes.CDLL(path), path).compile(*request)
+    result = open_library(path).compile(*request)
     json.dump([result.ptx, result.log, dict(result.lowered)], sys.stdout)
 
 
