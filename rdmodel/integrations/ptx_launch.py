@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError
+from rdmodel.integrations.torch_on_cpu import device_of
 from rdmodel.trace import Trace
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ def memory_span(name: str, value: Any, *, writeable: bool = False) -> NDArray[An
     and for negative strides.
     """
     if not isinstance(value, np.ndarray):
-        if str(value.device) != "cpu":
-            raise ConfigError(f"{name}: is on {value.device}: must be on the CPU")
+        if (device := device_of(value)) != "cpu":
+            raise ConfigError(f"{name}: is on {device}: must be on the CPU")
         value = value.detach()
         if str(value.dtype).removeprefix("torch.") in _BITS_OF_TORCH:
             import torch

@@ -2,34 +2,70 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from rdmodel.gpu.config import GPU
-from rdmodel.trace import WARP
+from rdmodel.integrations.torch_device import cuda_answers
+
+
+def device_of(value: Any) -> str:
+    """Return the device that holds a tensor, whatever `torch_on_cpu` lets it say; arrays are on the ``"cpu"``."""
+    torch = sys.modules.get("torch")
+    with nullcontext() if torch is None else torch._C.DisableTorchFunction():
+        return str(getattr(value, "device", "cpu"))
 
 
 @contextmanager
-def torch_on_cpu(gpu: GPU, capability: tuple[int, int]) -> Iterator[None]:
+def torch_on_cpu(gpu: GPU, capability: tuple[int, int]) -> Iterator[bool]:
     """Redirect torch from GPUs to the CPU within a ``with`` block; without torch, or with a GPU, change nothing.
 
-    Devices such as ``"cuda"`` become the CPU wherever functions of torch and methods of tensors take one. Questions
-    about the device are answered for `gpu` and its compute `capability`.
+    Devices such as ``"cuda"`` become the CPU wherever functions of torch and methods of tensors take one. Tensors say
+    that they are on ``"cuda:0"``, and questions about the device are answered for `gpu` and its compute `capability`.
+    Mixed precision works as on a GPU. Nothing is compiled by ``torch.compile``, which would make code for the CPU.
+    Yields whether torch is redirected.
     """
     try:
         import torch
-        from torch.overrides import TorchFunctionMode
+        import torch.utils.checkpoint
     except ImportError:
-        yield
+        yield False
         return
     if torch.cuda.is_available():
-        yield
+        yield False
         return
+    redirection = _redirection(torch)
+    patches = [
+        *((torch.cuda, name, answer) for name, answer in cuda_answers(torch, gpu, capability).items()),
+        (torch, "Generator", _generator_on_cpu(torch)),
+        (torch, "set_default_device", _default_on_cpu(torch)),
+        (torch, "compile", _leave),
+        (torch.autograd, "_engine_run_backward", _run_with(redirection, torch.autograd._engine_run_backward)),
+        *_autocast_on_cpu(torch.amp.autocast_mode.autocast),
+    ]
+    with ExitStack() as stack:
+        for owner, name, replacement in patches:
+            stack.enter_context(patch.object(owner, name, replacement))
+        # Its default compares devices, which a tensor tells differently where torch calls back and the mode is off.
+        checks = torch.utils.checkpoint._allowed_determinism_checks_to_fns
+        stack.enter_context(patch.dict(checks, default=lambda x: {"shape": x.shape, "dtype": x.dtype}))
+        if "torch._dynamo" in sys.modules:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(redirection)
+        yield True
 
-    is_cuda: Any = torch.Tensor.is_cuda
+
+def _leave(model: Any = None, **options: Any) -> Any:
+    """Return a model as it is, or a decorator that does, in place of ``torch.compile``."""
+    return (lambda function: function) if model is None else model
+
+
+def _redirection(torch: Any) -> Any:
+    """Return a mode of torch in which its functions and the methods of tensors use the CPU for a GPU."""
+    is_cuda, device, first_gpu = torch.Tensor.is_cuda, torch.Tensor.device, torch.device("cuda", 0)
 
     def redirect(
         mode: Any,
@@ -43,48 +79,68 @@ def torch_on_cpu(gpu: GPU, capability: tuple[int, int]) -> Iterator[None]:
             return args[0]
         if function == is_cuda.__get__:
             return True
+        if function == device.__get__:
+            real = function(*args)
+            return first_gpu if real.type == "cpu" else real
+        if name == "get_device":
+            return 0
         if name == "to":
             args = tuple(_on_cpu(torch, argument) for argument in args)
         return function(*args, **{key: _on_cpu(torch, value) for key, value in (kwargs or {}).items()})
 
-    redirection = type("OnCpu", (TorchFunctionMode,), {"__torch_function__": redirect})
-    properties = SimpleNamespace(
-        name=gpu.name,
-        major=capability[0],
-        minor=capability[1],
-        multi_processor_count=gpu.sms,
-        warp_size=WARP,
-        regs_per_multiprocessor=gpu.registers,
-        shared_memory_per_multiprocessor=gpu.shared_memory,
-        max_threads_per_multi_processor=gpu.max_threads,
-        L2_cache_size=gpu.l2.size * gpu.l2.slices,
-    )
-    stream = SimpleNamespace(cuda_stream=0, synchronize=_nothing, wait_stream=_nothing)
-    answers: dict[str, Callable[..., Any]] = {
-        "is_available": lambda: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "get_device_name": lambda device=None: gpu.name,
-        "get_device_capability": lambda device=None: capability,
-        "get_device_properties": lambda device=None: properties,
-        "current_stream": lambda device=None: stream,
-        "synchronize": _nothing,
-        "empty_cache": _nothing,
-        "set_device": _nothing,
-        "manual_seed": _nothing,
-        "device": lambda device=None: nullcontext(),
-        "Stream": lambda *_, **__: stream,
-        "stream": lambda stream=None: nullcontext(),
-    }
-    with ExitStack() as stack:
-        for name, answer in answers.items():
-            stack.enter_context(patch.object(torch.cuda, name, answer))
-        stack.enter_context(redirection())
-        yield
+    return type("OnCpu", (torch.overrides.TorchFunctionMode,), {"__torch_function__": redirect})()
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Do nothing."""
+def _run_with(mode: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of torch that calls back to the program; a mode is off while torch executes a function."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with mode:
+            return function(*args, **kwargs)
+
+    return run
+
+
+def _generator_on_cpu(torch: Any) -> type:
+    """Return a class in place of ``torch.Generator``, whose objects are on the CPU."""
+    original = torch.Generator
+
+    class OnCpu(type):
+        def __call__(cls, device: Any = "cpu") -> Any:
+            return original(_on_cpu(torch, device))
+
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, original)
+
+    return OnCpu("Generator", (), {})
+
+
+def _default_on_cpu(torch: Any) -> Callable[[Any], None]:
+    original = torch.set_default_device
+    return lambda device: original(_on_cpu(torch, device))
+
+
+def _autocast_on_cpu(autocast: Any) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
+    """Yield methods of the class ``torch.autocast`` for which mixed precision on a GPU is also that on the CPU."""
+    enter, leave = autocast.__enter__, autocast.__exit__
+    partners: list[Any] = []
+
+    def enter_both(self: Any) -> Any:
+        if self.device == "cuda":
+            partners.append(
+                autocast("cpu", dtype=self.fast_dtype, enabled=self._enabled, cache_enabled=self._cache_enabled)
+            )
+            enter(partners[-1])
+        return enter(self)
+
+    def leave_both(self: Any, *raised: Any) -> Any:
+        result = leave(self, *raised)
+        if self.device == "cuda":
+            leave(partners.pop(), *raised)
+        return result
+
+    yield autocast, "__enter__", enter_both
+    yield autocast, "__exit__", leave_both
 
 
 def _on_cpu(torch: Any, value: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from rdmodel.integrations.ptx_launch import PtxLaunch, host_span, target_capability, translate_addresses
+from rdmodel.integrations.torch_on_cpu import device_of
 from rdmodel.trace import WARP, Trace
 
 _TYPES = {
@@ -113,7 +114,7 @@ def is_triton_kernel(kernel: Any) -> bool:
 def _copy_to_cpu(value: Any) -> Any:
     if _is_descriptor(value):
         return dataclasses.replace(value, base=_copy_to_cpu(value.base))
-    on_gpu = hasattr(value, "data_ptr") and str(getattr(value, "device", "cpu")) != "cpu"
+    on_gpu = hasattr(value, "data_ptr") and device_of(value) != "cpu"
     return value.cpu() if on_gpu else value
 
 
