@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rdmodel import predict
+from rdmodel import predict, time
 from rdmodel.errors import ConfigError
+from rdmodel.integrations import triton_recording
 from rdmodel.integrations.triton import recorded_launches, trace
 from rdmodel.integrations.triton_tracing import trace_keywords
 from rdmodel.trace import Trace
@@ -77,6 +78,66 @@ def test_a_configuration_prepares_its_arguments_first():
     with recorded_launches() as traces:
         kernel[(2,)](np.zeros(1024, np.float32), np.zeros(1024, np.float32), 1024, 1.0)
     assert seen == [512] and len(traces) == 1 and isinstance(traces[0], Trace)
+
+
+@triton.jit
+def copy(x, out, n, BLOCK: tl.constexpr):
+    tl.static_assert(BLOCK != 7 * 32, "no power of two")
+    for start in range(tl.program_id(0) * BLOCK, n, BLOCK * tl.num_programs(0)):
+        at = start + tl.arange(0, BLOCK)
+        tl.store(out + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+
+def launch_copies(configs, sizes, **options):
+    """Record copies of arrays by an autotuned function; return the sizes of grids, and the chosen sizes of blocks."""
+    tuned, chosen = triton.autotune(configs, key=["n"])(copy), []
+    with recorded_launches("a100", **options) as traces:
+        for n in sizes:
+            x = np.zeros(n, np.float32)
+            tuned[lambda meta: (meta["BLOCK"] // 32,)](x, np.zeros_like(x), n)
+            chosen.append(tuned.best_config.kwargs["BLOCK"])
+    return [made.launch.grid[0] for made in traces], chosen
+
+
+def test_an_autotuned_function_takes_the_configuration_that_is_predicted_to_be_the_fastest():
+    configs = [triton.Config({"BLOCK": size}) for size in (32, 2048, 256)]
+    assert launch_copies(configs, [1 << 16]) == ([1], [32])
+    # A grid of 64 blocks with 16 elements per thread is faster than one of 1 or 8 blocks.
+    assert launch_copies(configs, [1 << 16, 1 << 16], tune="time") == ([64, 64], [2048, 2048])
+    best = min(configs, key=lambda config: predicted_time(config.kwargs["BLOCK"]))
+    assert best.kwargs["BLOCK"] == 2048
+
+
+def predicted_time(size):
+    x = np.zeros(1 << 16, np.float32)
+    return time(trace(copy, size // 32, x, np.zeros_like(x), x.size, BLOCK=size), "a100").milliseconds
+
+
+def test_a_function_is_tuned_once_for_each_value_of_its_keys(monkeypatch):
+    timed = []
+    monkeypatch.setattr(triton_recording, "time", lambda made, gpu: timed.append(1) or time(made, gpu))
+    configs = [triton.Config({"BLOCK": size}) for size in (256, 512)]
+    launch_copies(configs, [4096, 8192, 4096], tune="time")
+    assert len(timed) == 4
+
+
+def test_configurations_that_cannot_run_are_passed_over():
+    configs = [triton.Config({"BLOCK": 7 * 32}), triton.Config({"BLOCK": 64})]
+    assert launch_copies(configs, [4096], tune="time") == ([2], [64])
+    with pytest.raises(ConfigError, match=r"copy: Triton cannot compile it for sm_80: .*no power of two"):
+        launch_copies([triton.Config({"BLOCK": 7 * 32}, num_warps=n) for n in (1, 2)], [4096], tune="time")
+
+
+def test_a_hook_prepares_the_arguments_of_each_configuration():
+    seen = []
+    hook = lambda values: seen.append(values["BLOCK"])  # noqa: E731
+    launch_copies([triton.Config({"BLOCK": size}, pre_hook=hook) for size in (64, 128)], [4096], tune="time")
+    assert seen[:2] == [64, 128] and len(seen) == 3
+
+
+def test_the_way_of_tuning_is_first_or_time():
+    with pytest.raises(ConfigError, match="unknown value for tune: 'best'; known: first, time"):
+        launch_copies([triton.Config({"BLOCK": 64})], [64], tune="best")
 
 
 def test_a_warm_up_compiles_and_launches_nothing():
