@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracegen.ptx.isa._code import PERMUTATIONS
+from tracegen.ptx.lowering.narrow_floats import multiply_add_to_odd, round_to_bfloat, widen_bfloat, widen_half
 from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, PtxType
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
 from tracegen.ptx.syntax.ast import Integer
@@ -65,16 +66,21 @@ FLOAT_OPCODES = {
 def translate_arithmetic(t: Translation) -> None:
     """Emit an integer or floating-point instruction with one result."""
     opcode = t.instruction.opcode
-    if t.modifiers and t.modifiers[-1] == "f16x2" and opcode in FLOAT_OPCODES:
-        _packed_halves(t)
+    if opcode in ("min", "max") and len(t.operands) > 3:
+        raise UnsupportedError
+    last = t.modifiers[-1] if t.modifiers else ""
+    if opcode in FLOAT_OPCODES and last in _PACKED:
+        _packed_floats(t, *_PACKED[last])
+        return
+    if opcode in FLOAT_OPCODES and last == "bf16":
+        sources = [t.value(o, "b16") for o in t.operands[1:]]
+        _bfloat_step(t, FLOAT_OPCODES[opcode], t.destination(t.operands[0]), sources)
         return
     name = t.type_name()
     type = PTX_TYPES[name]
     sources = [t.value(o, name) for o in t.operands[1:]]
-    if opcode in ("min", "max") and len(sources) > 2:
-        raise UnsupportedError
     if type.kind == "FLOAT":
-        float_step(t, FLOAT_OPCODES[opcode], t.destination(t.operands[0]), sources, type)
+        _float_step(t, FLOAT_OPCODES[opcode], t.destination(t.operands[0]), sources, type)
         return
     flags = ["SPREAD"] if t.has("shiftamt") else []
     if opcode not in INTEGER_OPCODES or {"cc", "relu", "sat"} & set(t.modifiers):
@@ -82,39 +88,55 @@ def translate_arithmetic(t: Translation) -> None:
     t.data(INTEGER_OPCODES[opcode], t.destination(t.operands[0]), *sources, type=type, flags=flags)
 
 
-def float_step(t: Translation, op: str, dst: int, sources: Sequence[int], type: PtxType) -> None:
+def _float_step(t: Translation, op: str, dst: int, sources: Sequence[int], type: PtxType) -> None:
     """Emit a floating-point step; half precision is computed in single (fma: double) precision, then rounded."""
-    flags = [flag for name, flag in (("sat", "SATURATE"), ("NaN", "SPREAD")) if t.has(name)]
-    if {"relu", "xorsign"} & set(t.modifiers):
-        raise UnsupportedError
-    rounding = t.pick(ROUNDING_MODIFIERS, "NEAREST")
+    flags, rounding = _float_flags(t), t.pick(ROUNDING_MODIFIERS, "NEAREST")
     if type.width != 16:
         t.data(op, dst, *sources, type=type, flags=flags, rounding=rounding)
         return
     wide = PTX_TYPES["f64" if op == "FMA" else "f32"]
-    wider = [widened(t, source, wide) for source in sources]
+    wider = [widen_half(t, source, wide) for source in sources]
     result = t.temporary()
     t.data(op, result, *wider, type=wide, flags=flags)
     t.data("FLOAT_TO_FLOAT", dst, result, type=type, from_kind="FLOAT", from_width=wide.width, rounding=rounding)
 
 
-def widened(t: Translation, half: int, wide: PtxType) -> int:
-    """Emit the conversion of a half-precision slot to a wider type; return the new slot."""
-    slot = t.temporary()
-    t.data("FLOAT_TO_FLOAT", slot, half, type=wide, from_kind="FLOAT", from_width=16)
-    return slot
+def _bfloat_step(t: Translation, op: str, dst: int, sources: Sequence[int]) -> None:
+    """Emit a step on bfloat16, computed in single precision and rounded to nearest even."""
+    flags = _float_flags(t)
+    singles = [widen_bfloat(t, source) for source in sources]
+    if op == "FMA":
+        result = multiply_add_to_odd(t, singles)
+    else:
+        result = t.temporary()
+        t.data(op, result, *singles, type=PTX_TYPES["f32"], flags=flags)
+    round_to_bfloat(t, dst, result)
 
 
-def _packed_halves(t: Translation) -> None:
-    dst, half = t.destination(t.operands[0]), PTX_TYPES["f16"]
-    sources = [t.value(o, "b32") for o in t.operands[1:]]
-    low, high = t.temporary(), t.temporary()
-    float_step(t, FLOAT_OPCODES[t.instruction.opcode], low, sources, half)
+def _float_flags(t: Translation) -> list[str]:
+    if {"relu", "xorsign"} & set(t.modifiers):
+        raise UnsupportedError
+    return [flag for name, flag in (("sat", "SATURATE"), ("NaN", "SPREAD")) if t.has(name)]
+
+
+_PACKED = {"f16x2": ("f16", 16), "bf16x2": ("bf16", 16), "f32x2": ("f32", 32)}
+"""Types of two packed numbers: the type of each, and its bits."""
+
+
+def _packed_floats(t: Translation, name: str, bits: int) -> None:
+    """Emit a step for each of two numbers in a register."""
+    dst, whole, op = t.destination(t.operands[0]), f"b{2 * bits}", FLOAT_OPCODES[t.instruction.opcode]
+    sources = [t.value(o, whole) for o in t.operands[1:]]
     shifted = [t.temporary() for _ in sources]
     for source, slot in zip(sources, shifted, strict=True):
-        t.data("SHR", slot, source, t.constant(16), type=PTX_TYPES["u32"])
-    float_step(t, FLOAT_OPCODES[t.instruction.opcode], high, shifted, half)
-    t.data("BFI", dst, high, low, t.constant(16), t.constant(16), type=PTX_TYPES["b32"])
+        t.data("SHR", slot, source, t.constant(bits), type=PTX_TYPES[whole])
+    low, high = t.temporary(), t.temporary()
+    for result, numbers in ((low, sources), (high, shifted)):
+        if name == "bf16":
+            _bfloat_step(t, op, result, numbers)
+        else:
+            _float_step(t, op, result, numbers, PTX_TYPES[name])
+    t.data("BFI", dst, high, low, t.constant(bits), t.constant(bits), type=PTX_TYPES[whole])
 
 
 def translate_multiply(t: Translation) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracegen.ptx.isa._code import COMPARISONS, TESTS
-from tracegen.ptx.lowering.arithmetic import ROUNDING_MODIFIERS, widened
+from tracegen.ptx.lowering.arithmetic import ROUNDING_MODIFIERS
+from tracegen.ptx.lowering.narrow_floats import round_to_bfloat, widen_half
 from tracegen.ptx.lowering.program import PTX_TYPES, PtxType
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
 from tracegen.ptx.syntax.ast import Operand, Pair, Register, Vector
@@ -19,7 +20,7 @@ def emit_comparison(t: Translation, dst: int, how: str, a: int, b: int, type: Pt
     """Emit the comparison `how` of two slots into a predicate slot."""
     if type.kind == "FLOAT":
         if type.width == 16:
-            a, b, type = widened(t, a, PTX_TYPES["f32"]), widened(t, b, PTX_TYPES["f32"]), PTX_TYPES["f32"]
+            a, b, type = widen_half(t, a, PTX_TYPES["f32"]), widen_half(t, b, PTX_TYPES["f32"]), PTX_TYPES["f32"]
         t.data("FCOMPARE", dst, a, b, type=type, mode=COMPARISONS[how])
     else:
         t.data("COMPARE", dst, a, b, type=type, mode=COMPARISONS[how])
@@ -169,7 +170,7 @@ def _narrow(t: Translation, to: str) -> None:
     for operand in t.operands[1:]:
         half, source = t.temporary(), t.value(operand, "f32")
         if to.startswith("bf16"):
-            _to_bfloat(t, half, source)
+            round_to_bfloat(t, half, source, nearest=t.has("rn"))
         else:
             rounding = t.pick(ROUNDING_MODIFIERS)
             t.data("FLOAT_TO_FLOAT", half, source, type=PTX_TYPES["f16"], from_kind="FLOAT", rounding=rounding)
@@ -179,18 +180,3 @@ def _narrow(t: Translation, to: str) -> None:
         t.data("MOV", dst, halves[0], type=PTX_TYPES["b16"])
     else:
         t.data("BFI", dst, halves[0], halves[1], t.constant(16), t.constant(16), type=PTX_TYPES["b32"])
-
-
-def _to_bfloat(t: Translation, dst: int, source: int) -> None:
-    """Emit a conversion from single precision to bfloat16, the upper half of the bits: to nearest even, or to zero."""
-    whole, upper = PTX_TYPES["b32"], source
-    if t.has("rn"):
-        odd, last, more, upper = (t.temporary() for _ in range(4))
-        t.data("SHR", odd, source, t.constant(16), type=whole)
-        t.data("AND", last, odd, t.constant(1), type=whole)
-        t.data("ADD", more, last, t.constant(0x7FFF), type=whole)
-        t.data("ADD", upper, source, more, type=whole)
-    rounded, nan = t.temporary(), t.temporary()
-    t.data("SHR", rounded, upper, t.constant(16), type=whole)
-    t.data("TESTP", nan, source, type=PTX_TYPES["f32"], mode=TESTS["NOTANUMBER"])
-    t.data("SELECT", dst, t.constant(0x7FFF), rounded, nan, type=whole)
