@@ -127,6 +127,7 @@ def _prelude(macros: Sequence[str], additions: Sequence[str]) -> str:
         *(f"#include <{name}>" for name in _IMPLICIT_HEADERS),
         *additions,
         "#define register",  # not allowed in C++17, but in older programs
+        "#define __extension__",  # of gcc, in front of what the compiler takes without it
         *(f"#define {name} {value if equals else 1}" for name, equals, value in defined),
     ]
     return "\n".join(lines) + "\n"

@@ -73,9 +73,11 @@ def project_sources(source: Source, includes: Iterable[Path]) -> dict[str, Sourc
     """Return the files that a program includes, directly or indirectly, by their names in ``#include``.
 
     The search for ``#include "name"`` starts beside the including file and continues in `includes`, as that for
-    ``#include <name>`` does, which leaves out folders of the CUDA toolkit. Missing files are left out.
+    ``#include <name>`` does, which leaves out folders of the CUDA toolkit. Missing files are left out. Of a file with
+    several names, such as ``../common.h`` elsewhere, the others include the first: ``#pragma once`` goes by names.
     """
     parts: dict[str, Source] = {}
+    names: dict[Path, str] = {}
     folders = list(includes)
     own_folders = [folder for folder in folders if not is_toolkit(folder)]
     waiting = [source]
@@ -87,9 +89,12 @@ def project_sources(source: Source, includes: Iterable[Path]) -> dict[str, Sourc
                 continue
             candidates = [*beside, *folders] if quoted else [*_folder_of(source), *own_folders]
             path = next((folder / name for folder in candidates if (folder / name).is_file()), None)
-            if path is not None:
-                parts[name] = Source(name, read_source_text(path), path.parent)
-                waiting.append(parts[name])
+            if path is None:
+                continue
+            first = names.setdefault(path.resolve(), name)
+            text = read_source_text(path) if first == name else f'#include "{first}"\n'
+            parts[name] = Source(name, text, path.parent)
+            waiting.append(parts[name])
     return parts
 
 

@@ -55,3 +55,19 @@ def test_a_template_over_an_integer_of_the_built_in_header_is_found_by_its_name(
     text += "template __global__ void fill<uint64_t>(uint64_t *x);\n"
     assert len(cuda.trace(text, "fill<uint64_t>", 1, 32, ["uint64[32]"])) == 1
     assert len(cuda.trace(text, "fill<unsigned long long>", 1, 32, ["uint64[32]"])) == 1
+
+
+def test_a_header_that_is_included_by_two_names_is_read_once(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "common.h").write_text("#pragma once\nstatic __device__ int one() { return 1; }\n")
+    (tmp_path / "inner" / "part.h").write_text('#pragma once\n#include "../common.h"\n')
+    program = tmp_path / "k.cu"
+    program.write_text('#include "common.h"\n#include "inner/part.h"\n__global__ void k(int *x) { *x = one(); }\n')
+    assert ".entry" in compile(program)
+
+
+def test_host_functions_in_headers_may_name_files(tmp_path):
+    (tmp_path / "host.h").write_text("#include <cstdio>\nextern const int rows;\nint load(FILE *from, int size);\n")
+    program = tmp_path / "k.cu"
+    program.write_text('#include "host.h"\n__global__ void k(int *x) { __extension__ int y = 1; *x = y; }\n')
+    assert ".entry" in compile(program, includes=[tmp_path])

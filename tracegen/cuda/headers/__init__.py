@@ -13,6 +13,7 @@ from importlib import resources
 _ALIASES: dict[str, str] = {
     "math.h": "cmath",
     "math_constants.h": "cmath",
+    "cstdio": "stdio.h",
     "cstdint": "stdint.h",
     "inttypes.h": "stdint.h",
     "cinttypes": "stdint.h",
