@@ -3,13 +3,13 @@
 NVRTC compiles device code only, but users have whole programs. The text is divided into the declarations of its
 namespaces. A declaration stays if it names an execution or memory space (``__global__``, ``__device__``,
 ``__constant__`` ...), or if it is a type, constant or ``constexpr`` function that another remaining declaration
-mentions. Everything else is overwritten with spaces, so that lines and columns in compiler messages stay correct.
-Preprocessor lines do not change.
+mentions. Everything else, and members of types that are marked ``__host__`` alone, is overwritten with spaces, so that
+lines and columns in compiler messages stay correct. Preprocessor lines do not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import pairwise
 
@@ -53,7 +53,11 @@ def device_code(files: Mapping[str, str]) -> dict[str, str]:
     roles = {id(d): classify_declaration(d, marks, namespaces) for d in all_declarations}
     kept = _reachable(all_declarations, roles, macros)
     return {
-        name: _blank(files[name], [d for d in items if id(d) not in kept], tokens[name])
+        name: _blank(
+            files[name],
+            [part for d in items for part in ([*_host_members(d, marks)] if id(d) in kept else [d.tokens])],
+            tokens[name],
+        )
         for name, items in declared.items()
     }
 
@@ -165,11 +169,23 @@ def _with_macros(mentioned: set[str], macros: Mapping[str, set[str]]) -> set[str
     return mentioned
 
 
-def _blank(text: str, dropped: list[Declaration], tokens: list[Token]) -> str:
-    """Overwrite declarations with spaces, except directives inside them."""
+def _host_members(declaration: Declaration, marks: frozenset[str]) -> Iterator[Sequence[Token]]:
+    """Yield the members of a type that are explicitly functions of the host alone, which NVRTC refuses."""
+    inner = declaration.tokens[1 + next((at for at, t in enumerate(declaration.tokens) if t.text == "{"), -1) : -1]
+    if not TYPE_WORDS & {token.text for token in declaration.outer} or "__host__" not in words(list(inner)):
+        return
+    for member in declarations(list(inner)):
+        head = words(list(member.head))
+        if "__host__" in head and not head & marks:
+            labelled = len(member.tokens) > 1 and member.tokens[1].text == ":"  # "public:"
+            yield member.tokens[2 * labelled :]
+
+
+def _blank(text: str, dropped: Iterable[Sequence[Token]], tokens: list[Token]) -> str:
+    """Overwrite pieces of a text with spaces, except directives inside them."""
     characters = list(text)
-    for declaration in dropped:
-        for at in range(declaration.tokens[0].start, declaration.tokens[-1].end):
+    for piece in dropped:
+        for at in range(piece[0].start, piece[-1].end):
             if characters[at] not in "\r\n":
                 characters[at] = " "
     for token in tokens:

@@ -207,6 +207,25 @@ def test_text_that_is_switched_off_disturbs_nothing():
     )
 
 
+def test_members_that_are_marked_for_the_host_alone_go():
+    text = """#define HOST_AND_DEVICE __host__ __device__
+struct config {
+  int n;
+  HOST_AND_DEVICE config(int n) : n(n) {}
+  constexpr __device__ int twice() const { return 2 * n; }
+public:
+  __host__ int ask() const { if (host_only(n)) { return 1; } return 0; }
+  __host__ config operator+(const config &other) const;
+  int plain() { return n; }
+};
+__global__ void k(int *x) { *x = config(1).twice(); }"""
+    found = device_code({"k.cu": text})["k.cu"]
+    lines = [line.split("(")[0].strip() for line in found.splitlines()]
+    assert lines[5:9] == ["public:", "", "", "int plain"]
+    assert "twice" in lines[4] and "config" in lines[3] and "host_only" not in found
+    assert [len(line) for line in found.splitlines()] == [len(line) for line in text.splitlines()]
+
+
 def test_macros_may_stand_for_attributes_and_whole_kernels():
     text = kept(
         '#define KERNEL extern "C" __global__ void\n#define MAKE(T) __global__ void k_##T(T *x) {}\n'
