@@ -314,6 +314,8 @@ def _fit_structure(fields: Mapping[str, Any], parameter: KernelParameter, where:
         raise ConfigError(
             f"{where}.{STRUCT}: has {structure.bytes} bytes, must have the {parameter.bytes} of the kernel"
         )
+    if structure is None and not fields and parameter.bytes is not None:
+        return StructureValue(bytes(parameter.bytes))
     if structure is None or structure.bytes != parameter.bytes:
         raise ConfigError(
             f"{where}: the layout of {parameter.declared or 'the structure'} is not known from the source: declare it, "

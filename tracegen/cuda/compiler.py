@@ -20,7 +20,7 @@ from tracegen.cuda.nvrtc_assembler import NvrtcAssembler
 from tracegen.cuda.nvrtc_program import NvrtcProgram
 from tracegen.cuda.signatures import Signature, find_launched_kernels, signatures
 from tracegen.cuda.source import Source, project_sources, read_source
-from tracegen.cuda.structures import Structure, structures
+from tracegen.cuda.structures import Structure, structures, vector_types
 
 DEFAULT_ARCHITECTURE = 75
 """Default virtual architecture: the oldest of current compilers. A compiler without it uses its own oldest."""
@@ -195,7 +195,7 @@ def compile_program(
     if missing:
         notes.append(describe_missing(missing, failed=False))
     launched = find_launched_kernels(source.text)
-    layouts = structures(texts)
+    layouts = {**vector_types(), **structures(texts)}
     named = [f"{source.name}: {note}" for note in notes]
     return CompiledProgram(ptx, source.name, result.lowered, found_signatures, launched, named, layouts, assembler)
 

@@ -7,6 +7,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -42,6 +43,15 @@ _C_TYPES = {
     ("f", 8): "double",
 }
 """Types of C by the kind and the size of a NumPy type."""
+
+_VECTOR_BASES = {
+    **{f"u{name}": f"unsigned {name}" for name in ("char", "short", "int", "long")},
+    **{name: name for name in ("short", "int", "long", "float", "double")},
+    "char": "signed char",
+    "longlong": "long long",
+    "ulonglong": "unsigned long long",
+}
+"""Components of the vector types of CUDA, by the names before their numbers."""
 
 _QUALIFIERS = frozenset({"const", "volatile", "mutable", "struct", "__restrict__", "__restrict", "typename"})
 _NO_VARIABLES = frozenset({"static", "using", "typedef", "friend"})
@@ -94,13 +104,21 @@ def structures(texts: Iterable[str]) -> dict[str, Structure]:
     Left out are templates, structures with bases, bit fields, alignments or conditions, and fields of unknown types.
     """
     found: dict[str, Structure] = {}
+    waiting: list[tuple[str, list[Token]]] = []
+    aliases: dict[str, str] = {}
     for text in texts:
         tokens = list(tokenise(text))
-        for name, body in _bodies(tokens):
-            layout = _layout(name, body, found)
-            if layout is not None:
-                found[name] = layout
-    return found
+        waiting += _bodies(tokens)
+        aliases.update(_aliases(tokens))
+    # Types of fields may stand in a text behind that of the structure.
+    while True:
+        known = {**vector_types(), **found}
+        layouts = [(name, body, _layout(name, body, known, aliases)) for name, body in waiting]
+        found.update({name: layout for name, _, layout in layouts if layout is not None})
+        left = [(name, body) for name, body, layout in layouts if layout is None]
+        if len(left) in (0, len(waiting)):
+            return found
+        waiting = left
 
 
 def declared_structure(declared: object, where: str) -> Structure:
@@ -223,20 +241,42 @@ def _closing(tokens: list[Token], opening: int) -> int:
     return len(tokens)
 
 
-def _layout(name: str, body: list[Token], known: Mapping[str, Structure]) -> Structure | None:
+def _aliases(tokens: list[Token]) -> Iterator[tuple[str, str]]:
+    """Yield the names of enumerations, and of other names for plain types, each with the type that it stands for."""
+    texts = [token.text for token in tokens]
+    for at, text in enumerate(texts):
+        if text not in ("enum", "typedef", "using"):
+            continue
+        rest = texts[at + 1 : at + 8]
+        words = rest[: next((i for i, word in enumerate(rest) if word in ("{", ";")), 0)]
+        if text == "enum":
+            words = [word for word in words if word not in ("class", "struct")]
+            name, target = words[:1], words[2:] if words[1:2] == [":"] else ["int"]
+        elif text == "typedef":
+            name, target = words[-1:], words[:-1]
+        else:
+            name, target = words[:1], words[2:] if words[1:2] == ["="] else []
+        if name and target and all(word.isidentifier() for word in (*name, *target)):
+            yield name[0], normalise(" ".join(target))
+
+
+def _layout(
+    name: str, body: list[Token], known: Mapping[str, Structure], aliases: Mapping[str, str]
+) -> Structure | None:
     fields: list[StructureField] = []
     end, alignment = 0, 1
     for member in _members(body):
         for declared in _declared(member):
-            measured = None if declared is None else _measure(declared[1], known)
-            if declared is None or measured is None:
+            if declared is None:
+                return None
+            field, type_name, count = declared
+            type_name = _aliased(type_name, known, aliases)
+            measured = _measure(type_name, known)
+            if measured is None:
                 return None
             size, aligned = measured
-            count = declared[2]
             end = -(-end // aligned) * aligned
-            fields.append(
-                StructureField(declared[0], declared[1], end, size * (count or 1), count, known.get(declared[1]))
-            )
+            fields.append(StructureField(field, type_name, end, size * (count or 1), count, known.get(type_name)))
             end += size * (count or 1)
             alignment = max(alignment, aligned)
     return Structure(name, tuple(fields), -(-end // alignment) * alignment, alignment) if fields else None
@@ -283,6 +323,29 @@ def _declared(member: list[str]) -> Iterator[tuple[str, str, int | None] | None]
         counts = [int(count) for count in re.findall(r"\d+", found[3])]
         declared = normalise(base.replace(" :: ", "::")) + "*" * found[1].count("*")
         yield found[2], declared, math.prod(counts) if counts else None
+
+
+def _aliased(type_name: str, known: Mapping[str, Structure], aliases: Mapping[str, str]) -> str:
+    """Return the type that a name stands for; at most a few names stand behind each other."""
+    for _ in range(4):
+        if type_name in known or value_type(type_name) is not None or type_name not in aliases:
+            break
+        type_name = aliases[type_name]
+    return type_name
+
+
+@cache
+def vector_types() -> Mapping[str, Structure]:
+    """Return the vector types, such as ``uint3`` and ``dim3``, by name."""
+    found = {}
+    for name in (*(f"{base}{count}" for base in _VECTOR_BASES for count in range(1, 5)), "dim3"):
+        bytes, alignment = _measure(name, {}) or (0, 1)
+        count = 3 if name == "dim3" else int(name[-1])
+        element = "unsigned int" if name == "dim3" else _VECTOR_BASES[name[:-1]]
+        size = bytes // count
+        fields = (StructureField(field, element, size * at, size, None) for at, field in enumerate("xyzw"[:count]))
+        found[name] = Structure(name, tuple(fields), bytes, alignment)
+    return found
 
 
 def _measure(type_name: str, known: Mapping[str, Structure]) -> tuple[int, int] | None:

@@ -56,6 +56,38 @@ def test_fields_lie_as_a_c_compiler_places_them():
     assert structures([text])["Plain"].bytes == ctypes.sizeof(Plain)
 
 
+def test_enumerations_and_other_names_stand_for_plain_types():
+    text = "struct S { Kind kind; real x[2]; Small small; index at; enum_like last; Outer outer; };\n"
+    later = """enum Kind { A, B }; enum class Small : unsigned char { C }; typedef double real; using index = long;
+    using enum_like = Kind; struct Outer { Small s; }; enum Plain { D };"""
+    found = structures([text, later])
+    assert {field.name: (field.offset, field.type) for field in found["S"].fields} == {
+        "kind": (0, "int"), "x": (8, "double"), "small": (24, "unsigned char"), "at": (32, "long"), "last": (40, "int"),
+        "outer": (44, "Outer"),
+    }  # fmt: skip
+    assert pack_structure(found["S"], {"kind": 2, "small": 3}, "s").data[:25] == bytes([2, *bytes(23), 3])
+
+
+def test_names_that_stand_for_themselves_end():
+    assert structures(["using A = B; using B = A; struct S { A a; };"]) == {}
+
+
+@need_nvrtc
+def test_vectors_are_given_by_their_components():
+    program = """__global__ void k(uint3 u, double2 d, float *x) { x[0] = u.x + 10 * u.y + 100 * u.z + d.y; }"""
+    x = np.zeros(1, np.float32)
+    cuda.trace(program, "k", 1, 1, {"u": {"x": 1, "y": 2, "z": 3}, "d": "{y=0.5}", "x": x}, check=True)
+    assert x.tolist() == [321.5]
+
+
+@need_nvrtc
+def test_a_structure_without_fields_is_zeros_also_if_its_layout_is_unknown():
+    program = "template <class T> struct S { T *a; int n; };\n__global__ void k(S<int> s, int *x) { x[0] = s.n + 7; }"
+    x = np.zeros(1, np.int32)
+    cuda.trace(program, "k", 1, 1, {"s": {}, "x": x}, check=True)
+    assert x.tolist() == [7]
+
+
 @pytest.mark.parametrize(
     "members",
     [
