@@ -7,9 +7,14 @@ from rdmodel.trace import RegisterUse
 from rdmodel.trace.registers import ESTIMATED, GIVEN
 
 
-def print_registers(kernel: str, use: RegisterUse) -> None:
-    """Print the registers per thread unless they were given; without an assembler, name the package that has one."""
-    if use.source != GIVEN:
+def print_registers(kernel: str, use: RegisterUse | None) -> None:
+    """Print the registers per thread unless they were given; without an assembler, name the package that has one.
+
+    None: they are unknown.
+    """
+    if use is None:
+        print_note(f"{kernel}: the registers per thread are unknown; give them with --registers N")
+    elif use.source != GIVEN:
         print_note(f"{kernel}: {use}{_advice(use)}")
 
 

@@ -44,10 +44,7 @@ def open_sources(source: str, options: SourceOptions, budget: Budget = UNBOUNDED
     for trace in _open(source, options, budget):
         if options.registers is not None:
             trace, use = with_registers(trace, options.target, options.registers)
-            if use is None:
-                print_note(f"{trace.launch.kernel}: the registers per thread are unknown; give them with --registers N")
-            else:
-                print_registers(trace.launch.kernel, use)
+            print_registers(trace.launch.kernel, use)
         yield trace
 
 

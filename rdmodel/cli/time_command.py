@@ -17,6 +17,9 @@ from rdmodel.timing.launch_time import time
 def run_time(arguments: argparse.Namespace) -> None:
     """Estimate the time of every kernel or trace, and print what binds it."""
     gpu = selected_gpu(arguments)
+    shown = arguments.registers == "auto"
+    if shown:
+        arguments.registers = None  # a time counts them by itself, and knows their source
     reading = source_options(arguments)
     results = []
     with limit_memory("time", arguments.memory) as budget:
@@ -31,7 +34,7 @@ def run_time(arguments: argparse.Namespace) -> None:
                         seed=arguments.seed,
                         progress=progress,
                     )
-                if found.registers is not None and not found.registers.is_exact:
+                if shown or (found.registers is not None and not found.registers.is_exact):
                     print_registers(found.kernel, found.registers)
                 results.append(found)
         print_results(output_form(arguments), results, format_time)

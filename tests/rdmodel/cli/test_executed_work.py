@@ -103,6 +103,15 @@ def test_a_time_tells_registers_that_are_not_those_of_the_gpus_own_code(run, lau
     assert json.loads(out)["registers"] == expected
 
 
+def test_registers_that_a_time_is_asked_for_have_their_source(run, launch, monkeypatch):
+    monkeypatch.setattr(emulated_launch, "count_registers", lambda *_: RegisterUse(12, "ptxas"))
+    status, out, err = run("time", *launch, "--registers", "auto", "--json")
+    assert (status, err) == (0, "rdmodel: shift: 12 registers per thread (ptxas)\n")
+    assert json.loads(out)["registers"]["source"] == "ptxas"
+    status, out, err = run("time", "vectoradd", "--registers", "auto", "--json")
+    assert err == "rdmodel: vectoradd: the registers per thread are unknown; give them with --registers N\n"
+
+
 def test_who_has_no_assembler_learns_where_to_get_one(run, launch, monkeypatch):
     monkeypatch.setattr(emulated_launch, "count_registers", lambda *_: RegisterUse(12, "estimated"))
     monkeypatch.setattr(ptxas, "find_assemblers", lambda: ())
