@@ -170,17 +170,17 @@ def compile_program(
         target = architecture or _supported(asked.architecture, library) or _default_target(library.architectures())
         if asked.dlcm:
             notes.append(f"-dlcm={asked.dlcm} is for the assembler; give it to the GPU: --dlcm {asked.dlcm}, l1.dlcm")
-        program = NvrtcProgram(source, project, macros, folders)
-        result, missing = program.compile(library, target, asked.passed, instances)
+        program = NvrtcProgram(source, project, macros, folders, instances)
+        result, missing = program.compile(library, target, asked.passed)
         nearby = nearby_folders(missing, source) if result.ptx is None else []
         if nearby:
             with_nearby = project_sources(source, [*folders, *nearby])
-            second = NvrtcProgram(source, with_nearby, macros, [*folders, *nearby])
-            second_result, still_missing = second.compile(library, target, asked.passed, instances)
+            second = NvrtcProgram(source, with_nearby, macros, [*folders, *nearby], instances)
+            second_result, still_missing = second.compile(library, target, asked.passed)
             if second_result.ptx is not None:
                 result, missing, project, program = second_result, still_missing, with_nearby, second
                 notes.append(f"headers were found in {', '.join(map(_relative, nearby))}, as if given with -I")
-        assembler = NvrtcAssembler(program, asked.passed, instances)
+        assembler = NvrtcAssembler(program, asked.passed)
     elif compiler == "nvcc" or (compiler == "auto" and installed_nvcc() is not None):
         target = architecture or asked.architecture or f"compute_{DEFAULT_ARCHITECTURE}"
         result = compile_with_nvcc(source, macros, folders, options, target, instances)

@@ -39,10 +39,11 @@ class Role(Enum):
     HOST = auto()
 
 
-def device_code(files: Mapping[str, str]) -> dict[str, str]:
+def device_code(files: Mapping[str, str], mentions: Iterable[str] = ()) -> dict[str, str]:
     """Remove host code from the files of one program: the source and its project headers, by name.
 
-    Remaining characters keep their lines and columns. A declaration that one file mentions stays in all files.
+    Remaining characters keep their lines and columns. A declaration that one file mentions stays in all files, and so
+    does one that `mentions` have, such as the names of kernels with template arguments.
     """
     tokens = {name: list(tokenise(text)) for name, text in files.items()}
     macros = _macros(token for items in tokens.values() for token in items)
@@ -51,7 +52,8 @@ def device_code(files: Mapping[str, str]) -> dict[str, str]:
     namespaces = _FOREIGN_NAMESPACES | {n for items in tokens.values() for n in _namespaces(items)}
     all_declarations = [d for items in declared.values() for d in items]
     roles = {id(d): classify_declaration(d, marks, namespaces) for d in all_declarations}
-    kept = _reachable(all_declarations, roles, macros)
+    named = set().union(*(words(list(tokenise(text))) for text in mentions))
+    kept = _reachable(all_declarations, roles, macros, named)
     return {
         name: _blank(
             files[name],
@@ -118,15 +120,19 @@ def _namespaces(tokens: list[Token]) -> set[str]:
     return {c.text for a, b, c in triples if b.text == "namespace" and (a is None or a.text != "using")}
 
 
-def _reachable(everything: list[Declaration], roles: Mapping[int, Role], macros: Mapping[str, set[str]]) -> set[int]:
-    """Return the ids of the declarations to keep: device code, and everything that it mentions, directly or not."""
+def _reachable(
+    everything: list[Declaration], roles: Mapping[int, Role], macros: Mapping[str, set[str]], mentioned: set[str]
+) -> set[int]:
+    """Return the ids of the declarations to keep: device code, and everything that it mentions, directly or not.
+
+    What is `mentioned` elsewhere stays, too.
+    """
     kept: set[int] = set()
-    mentioned: set[str] = set()
-    added = [d for d in everything if roles[id(d)] is Role.DEVICE]
     waiting = [(d, declared_names(d)) for d in everything if roles[id(d)] is Role.SHARED]
+    added = [d for d in everything if roles[id(d)] is Role.DEVICE]
     while added:
         kept.update(id(d) for d in added)
-        mentioned |= _with_macros(set().union(*(words(list(d.tokens)) for d in added)), macros)
+        mentioned = mentioned | _with_macros(set().union(*(words(list(d.tokens)) for d in added)), macros)
         added = [d for d, names in waiting if names & mentioned]
         waiting = [(d, names) for d, names in waiting if not names & mentioned]
     return kept

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from tracegen.cuda.headers import is_host_only, missing_text
+from tracegen.cuda.headers import is_host_only, is_of_pytorch, missing_text
 from tracegen.cuda.source import Source, included_names
 from tracegen.cuda.tokens import TokenKind, directive, tokenise
 
@@ -37,10 +37,7 @@ _WHEELS: tuple[tuple[str, str], ...] = (
 )
 """Beginnings of the names of NVIDIA's headers (regular expressions), and the Python packages that bring them."""
 
-_FOLDERS: tuple[tuple[str, str], ...] = (
-    (r"torch/|ATen/|c10/", "the headers of PyTorch"),
-    (r"cutlass/|cute/", "the headers of CUTLASS"),
-)
+_FOLDERS: tuple[tuple[str, str], ...] = ((r"cutlass/|cute/", "the headers of CUTLASS"),)
 """Beginnings of the names of headers of other libraries, which a folder of ``-I`` brings."""
 
 _USUAL_FOLDERS = ("include", "inc", "common", "Common", "utils", "src/include")
@@ -65,8 +62,9 @@ def stand_ins_for_missing(sources: Iterable[Source], known: Collection[str], fol
 
 
 def stand_in(name: str) -> str:
-    """Return the text of an empty header that marks itself in the log."""
-    return f"#pragma once\n#warning {_MARK} {name}\n{missing_text(name)}"
+    """Return the text of an empty header that marks itself in the log; those of PyTorch are not empty."""
+    mark = "" if is_of_pytorch(name) else f"#warning {_MARK} {name}\n"
+    return f"#pragma once\n{mark}{missing_text(name)}"
 
 
 def unopened_header(log: str) -> str | None:

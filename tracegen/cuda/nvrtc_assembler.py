@@ -11,11 +11,10 @@ from tracegen.cuda.nvrtc_program import NvrtcProgram
 
 @dataclass(frozen=True, slots=True)
 class NvrtcAssembler:
-    """Compiles a program once more, with the same `options` and `instances` of templates, down to machine code."""
+    """Compiles a program once more, with the same `options`, down to machine code."""
 
     program: NvrtcProgram
     options: Sequence[str]
-    instances: Sequence[str]
 
     def architectures(self) -> frozenset[int]:
         """Return the architectures for which NVRTC makes code, such as 80."""
@@ -28,5 +27,5 @@ class NvrtcAssembler:
         if library is None:
             return ""
         options = [*self.options, "--ptxas-options=-v"]
-        result, _ = self.program.compile(library, f"sm_{architecture}", options, self.instances)
+        result, _ = self.program.compile(library, f"sm_{architecture}", options)
         return "" if result.ptx is None else result.log

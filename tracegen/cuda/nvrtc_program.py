@@ -47,15 +47,25 @@ _NAMESPACE = re.compile(r"^[ \t]*namespace\s+(\w+(?:::\w+)*)\s*\{", re.MULTILINE
 
 
 class NvrtcProgram:
-    """A program and its headers in memory: `project` are the included files of the project, by name."""
+    """A program and its headers in memory: `project` are the included files of the project, by name.
+
+    `instances` are the names of template kernels with arguments.
+    """
 
     def __init__(
-        self, source: Source, project: Mapping[str, Source], macros: Sequence[str], folders: Sequence[Path]
+        self,
+        source: Source,
+        project: Mapping[str, Source],
+        macros: Sequence[str],
+        folders: Sequence[Path],
+        instances: Sequence[str] = (),
     ) -> None:
+        self._instances = instances
         source_folders = [source.directory] if source.directory else []
         own_folders = [*source_folders, *folders]
         self._folders = [*own_folders, *nvrtc.header_folders()]
-        files = device_code({**{name: part.text for name, part in project.items()}, source.name: source.text})
+        texts = {**{name: part.text for name, part in project.items()}, source.name: source.text}
+        files = device_code(texts, mentions=instances)
         self._name, self._text = source.name, files.pop(source.name)
         built_in = _built_in_headers(folders)
         self._files = files
@@ -73,9 +83,7 @@ class NvrtcProgram:
             *(["#define __linux__ 1"] if any("__linux__" in text for text in texts) else []),
         ]
 
-    def compile(
-        self, library: nvrtc.Nvrtc, target: str, options: Sequence[str], instances: Sequence[str]
-    ) -> tuple[nvrtc.Compilation, list[str]]:
+    def compile(self, library: nvrtc.Nvrtc, target: str, options: Sequence[str]) -> tuple[nvrtc.Compilation, list[str]]:
         """Compile the program; return the result, and the names of missing headers that the compiler reached."""
         flags = [
             f"--gpu-architecture={target}",
@@ -86,15 +94,15 @@ class NvrtcProgram:
             *(f"--include-path={folder}" for folder in self._folders),
             *options,
         ]
-        result = self._compile(library, [*flags, _QUICK_OPTION], instances)
+        result = self._compile(library, [*flags, _QUICK_OPTION])
         if result.ptx is None and "cooperative_groups" in result.log:
-            result = self._compile(library, flags, instances)
+            result = self._compile(library, flags)
         if result.ptx is None and _DEVICE_RUNTIME_IN_LOG.search(result.log):
             self._headers[_PRELUDE] += "#include <cuda_device_runtime_api.h>\n"
-            result = self._compile(library, [*flags, "--relocatable-device-code=true"], instances)
+            result = self._compile(library, [*flags, "--relocatable-device-code=true"])
         if result.ptx is None and _UNKNOWN_INSTANCE_IN_LOG.search(result.log):
             self._text += "".join(f"\nusing namespace {name};" for name in self._namespaces())
-            result = self._compile(library, [*flags, _QUICK_OPTION], instances)
+            result = self._compile(library, [*flags, _QUICK_OPTION])
         missing = missing_in_log(result.log)
         return nvrtc.Compilation(result.ptx, without_marks(result.log), result.lowered), missing
 
@@ -103,15 +111,15 @@ class NvrtcProgram:
         found = (name for text in (self._text, *self._files.values()) for name in _NAMESPACE.findall(text))
         return [name for name in dict.fromkeys(found) if name not in ("std", "cuda", "nvcuda")]
 
-    def _compile(self, library: nvrtc.Nvrtc, flags: Sequence[str], instances: Sequence[str]) -> nvrtc.Compilation:
+    def _compile(self, library: nvrtc.Nvrtc, flags: Sequence[str]) -> nvrtc.Compilation:
         for _ in range(_MAX_MISSING):
             key = ptx_cache.compilation_key(
-                library.version(), self._text, self._name, self._headers, flags, instances, self._folders
+                library.version(), self._text, self._name, self._headers, flags, self._instances, self._folders
             )
             stored = ptx_cache.load(key)
             if stored is not None:
                 return stored
-            result = library.compile_apart(self._text, self._name, self._headers, flags, instances)
+            result = library.compile_apart(self._text, self._name, self._headers, flags, self._instances)
             ptx_cache.store(key, result)
             name = unopened_header(result.log) if result.ptx is None else None
             if name is None or name in self._headers:
@@ -127,7 +135,10 @@ def _prelude(macros: Sequence[str], additions: Sequence[str]) -> str:
         *(f"#include <{name}>" for name in _IMPLICIT_HEADERS),
         *additions,
         "#define register",  # not allowed in C++17, but in older programs
-        "#define __extension__",  # of gcc, in front of what the compiler takes without it
+        # Words of gcc: the first one stands in front of what the compiler takes without it.
+        "#define __extension__",
+        "#define __asm__ asm",
+        "#define __volatile__ volatile",
         *(f"#define {name} {value if equals else 1}" for name, equals, value in defined),
     ]
     return "\n".join(lines) + "\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import TraceError
+from tracegen.cuda.headers import is_of_pytorch
 from tracegen.cuda.tokens import TokenKind, directive, tokenise
 from tracegen.ptx import without_final_nulls
 
@@ -85,7 +86,7 @@ def project_sources(source: Source, includes: Iterable[Path]) -> dict[str, Sourc
         current = waiting.pop()
         beside = [current.directory] if current.directory else []
         for name, quoted in included_names(current.text):
-            if name in parts:
+            if name in parts or is_of_pytorch(name):
                 continue
             candidates = [*beside, *folders] if quoted else [*_folder_of(source), *own_folders]
             path = next((folder / name for folder in candidates if (folder / name).is_file()), None)

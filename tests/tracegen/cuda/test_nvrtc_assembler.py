@@ -94,6 +94,6 @@ def test_code_for_the_gpu_comes_before_related_code_of_an_installed_assembler(tm
 def test_without_the_library_there_are_no_messages(tmp_path, monkeypatch):
     use = use_of(tmp_path, 4)
     monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: None)
-    assembler = NvrtcAssembler(None, [], [])  # type: ignore[arg-type]  # it is not asked
+    assembler = NvrtcAssembler(None, [])  # type: ignore[arg-type]  # it is not asked
     assert (assembler.architectures(), assembler.messages(86)) == (frozenset(), "")
     assert use.source == "ptxas"

@@ -105,7 +105,6 @@ def test_headers_of_the_toolkit_are_left_to_the_compiler(tmp_path):
         ("cublas_v2.h", "pip install nvidia-cublas"),
         ("cub/cub.cuh", "pip install nvidia-cuda-cccl"),
         ("cuda_fp16.h", "pip install nvidia-cuda-runtime"),
-        ("torch/extension.h", "give the folder of the headers of PyTorch with -I"),
         ("cutlass/cutlass.h", "give the folder of the headers of CUTLASS with -I"),
         ("mine.h", "give its folder with -I"),
     ],

@@ -31,11 +31,11 @@ _ALIASES: dict[str, str] = {
 
 
 _HOST_ONLY = re.compile(
-    r"thrust/.*|cub/cub\.cuh|cuda_(?:gl|egl|vdpau)_\w+\.h|cuda_profiler_api\.h|cuda(?:EGL|GL|VDPAU)\w*\.h"
+    r"thrust/.*|cub/cub\.cuh|cub/device/.*|cuda_(?:gl|egl|vdpau)_\w+\.h|cuda_profiler_api\.h|cuda(?:EGL|GL|VDPAU)\w*\.h"
 )
 """Headers of NVIDIA that NVRTC cannot compile: host code alone needs them, or the built-in one has the other part."""
 
-_WITH_NARROW_TYPES = re.compile(r"(?:cublas|cusparse|cudnn|cufft|nccl|torch/|ATen/|c10/)")
+_WITH_NARROW_TYPES = re.compile(r"(?:cublas|cusparse|cudnn|cufft|nccl)")
 """Beginnings of the names of library headers that declare the narrow and complex types to their users."""
 
 _NARROW_TYPES = "".join(
@@ -44,13 +44,23 @@ _NARROW_TYPES = "".join(
 )
 
 
+_OF_PYTORCH = re.compile(r"(?:torch|ATen|c10)/")
+
+
+def is_of_pytorch(name: str) -> bool:
+    """Return whether a header is one of PyTorch, most of which is host code; ``rdmodel_torch.h`` has the other part."""
+    return _OF_PYTORCH.match(name) is not None
+
+
 def is_host_only(name: str) -> bool:
-    """Return whether NVIDIA's header of this name is left aside."""
-    return _HOST_ONLY.fullmatch(name) is not None
+    """Return whether the header of this name is left aside, although NVIDIA or PyTorch has it."""
+    return _HOST_ONLY.fullmatch(name) is not None or is_of_pytorch(name)
 
 
 def missing_text(name: str) -> str:
     """Return the declarations in place of a header that is missing: those of the narrow types, usually none."""
+    if is_of_pytorch(name):
+        return "#include <rdmodel_torch.h>\n"
     return _NARROW_TYPES if _WITH_NARROW_TYPES.match(name) else ""
 
 
