@@ -11,6 +11,7 @@
 ``x=@data.npy``           an array from a file; ``x=double@data.npy`` converts it
 ``p={x=float[n],n=4}``    the fields of a structure; those that are left out are zeros
 ``p={struct=int n,n=4}``  a structure of a declared layout, where the source does not tell it (PTX)
+``p={sizes=[4,6]}``       a structure with the elements of an array; ``u={x=1,y=2}`` is a vector
 ``p={x=&y}``              a pointer to the array ``y``, another argument, which need not be a parameter
 ``t={texels=float[8,8]}`` a texture, with options such as ``filter=linear`` (`tracegen.cuda.textures`)
 ``x=@m.mtx:rows``         a sparse matrix from a Matrix Market file in CSR form: row pointers (``rows``), column indices
@@ -150,6 +151,7 @@ def _parse_value(value: object, name: str, sizes: Mapping[str, int], folder: Pat
         options = texture_options(value, name)
         return make_value(_parse_value(value[TEXELS], f"{name}.{TEXELS}", sizes, folder), options, name)
     if isinstance(value, Mapping):
+        value = {field: _read_numbers(part, f"{name}.{field}") for field, part in value.items()}
         lists = {field: part for field, part in value.items() if isinstance(part, list | tuple) and _are_numbers(part)}
         declared = {field: part for field, part in value.items() if field == STRUCT}
         rest = {field: part for field, part in value.items() if field not in lists and field not in declared}
@@ -286,6 +288,13 @@ def fit_argument(value: Any, parameter: KernelParameter) -> ArgumentValue:
         as_float = np.dtype(f"f{bits // 8}").type(number)
         return float(as_float) if kind == "f" else as_float.tobytes()
     raise ConfigError(f"{where}={value!r}: must be a {'number' if kind == 'f' else 'whole number'} ({parameter.type})")
+
+
+def _read_numbers(value: Any, name: str) -> Any:
+    """Return the numbers in a text such as ``[4, 6]``, the elements of an array in a structure; others as they are."""
+    if not isinstance(value, str) or not re.fullmatch(r"\s*\[.*\]\s*", value):
+        return value
+    return [parse_argument(part, name) for part in value.strip()[1:-1].split(",")]
 
 
 def _fields(text: str, name: str) -> dict[str, str]:

@@ -81,6 +81,19 @@ def test_vectors_are_given_by_their_components():
 
 
 @need_nvrtc
+def test_the_elements_of_an_array_in_a_structure_are_a_list_in_brackets():
+    program = """struct Shape { int sizes[2]; float scale[2]; };
+    __global__ void k(Shape s, float *x) { x[0] = s.sizes[0] + 10 * s.sizes[1] + s.scale[1]; }"""
+    x = np.zeros(1, np.float32)
+    cuda.trace(program, "k", 1, 1, {"s": "{sizes=[4, 6], scale=[1, 0.25]}", "x": x}, check=True)
+    assert x.tolist() == [64.25]
+    with pytest.raises(ConfigError, match=r"argument s.sizes='b': must be a number"):
+        cuda.trace(program, "k", 1, 1, {"s": "{sizes=[4, b]}", "x": x})
+    with pytest.raises(ConfigError, match=r"argument s.sizes: has 1 values, must have 2"):
+        cuda.trace(program, "k", 1, 1, {"s": "{sizes=[4]}", "x": x})
+
+
+@need_nvrtc
 def test_a_structure_without_fields_is_zeros_also_if_its_layout_is_unknown():
     program = "template <class T> struct S { T *a; int n; };\n__global__ void k(S<int> s, int *x) { x[0] = s.n + 7; }"
     x = np.zeros(1, np.int32)
