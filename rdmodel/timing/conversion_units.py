@@ -18,6 +18,10 @@ UNITS: Mapping[str, tuple[str, tuple[int, int]]] = {
 """For classes of conversions, the class of instructions whose units execute them since a compute capability."""
 
 
+PACKED = "packed_fp32"
+"""Class of the instructions on two numbers of single precision (``fma.rn.f32x2``)."""
+
+
 def unit_of(name: str, capability: tuple[int, int]) -> str:
     """Return the class whose units execute a class of conversions, on GPUs of a compute capability."""
     unit, since = UNITS[name]
@@ -25,8 +29,13 @@ def unit_of(name: str, capability: tuple[int, int]) -> str:
 
 
 def by_unit(classes: Mapping[str, float], capability: tuple[int, int]) -> dict[str, float]:
-    """Return instructions by class, with the conversions among those that the same units execute."""
-    found = {name: count for name, count in classes.items() if name not in UNITS}
+    """Return instructions by class, with the conversions among those that the same units execute.
+
+    An instruction on two packed numbers of single precision occupies its units as two others do.
+    """
+    found = {name: count for name, count in classes.items() if name not in UNITS and name != PACKED}
+    if classes.get(PACKED):
+        found["fp32"] = found.get("fp32", 0) + 2 * classes[PACKED]
     for name in UNITS:
         if classes.get(name):
             unit = unit_of(name, capability)

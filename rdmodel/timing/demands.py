@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
-from rdmodel.timing.conversion_units import by_unit
+from rdmodel.timing.conversion_units import PACKED, by_unit
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import WARP, Work
 from rdmodel.trace.work import CONSTANT_ACCESSES, L1_ACCESSES, MATRIX_TYPES, SHARED_ACCESSES
@@ -29,6 +29,9 @@ UNIFORM_LOAD_WORDS: Mapping[tuple[int, int], int] = {(9, 0): 2, (10, 0): 4}
 
 Before, words are operands of the instructions that use them. The words are taken to be neighbours.
 """
+
+PACKED_SINGLES = ((10, 0), (10, 3))
+"""Compute capabilities whose ``ptxas`` makes one instruction for two numbers of single precision (FFMA2), not two."""
 
 UNITED_BEFORE, UNITED_SINCE = (5, 0), (7, 0)
 """Compute capabilities before and since which shared memory and L1 are one memory with one path for data."""
@@ -102,7 +105,8 @@ def issued_instructions(work: Work, capability: tuple[int, int]) -> float:
     constants = sum(count[name] for name in CONSTANT_ACCESSES)
     words = uniform_load_words(capability)
     uniform = count["load_constant"] / words if words else 0.0
-    return work.issued - constants + loads_of_constants(work, capability) + uniform + work.constant_replays
+    split = 0.0 if capability in PACKED_SINGLES else count[PACKED]
+    return work.issued + split - constants + loads_of_constants(work, capability) + uniform + work.constant_replays
 
 
 def uniform_load_words(capability: tuple[int, int]) -> int:

@@ -12,7 +12,7 @@ from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
-from rdmodel.timing.conversion_units import UNITS, by_unit, unit_of
+from rdmodel.timing.conversion_units import PACKED, UNITS, by_unit, unit_of
 from rdmodel.timing.demands import GUARDED_LOADS_SINCE, LANES
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import ALL_NEEDS, Columns, Op, Segment, Space, Trace, Work, locate_block
@@ -71,6 +71,7 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
         **arithmetic,
         **{name: arithmetic[unit_of(name, capability)] for name in UNITS},
         "conversion_64": arithmetic["conversion"],
+        PACKED: arithmetic["fp32"],
         "matrix": rates["matrix_latency"],
         "branch": rates["int_latency"],
         "other": rates["int_latency"],

@@ -11,6 +11,7 @@ from rdmodel.errors import TraceError
 
 ARITHMETIC_CLASSES = (
     "fp32",
+    "packed_fp32",
     "fp16",
     "fp64",
     "int",

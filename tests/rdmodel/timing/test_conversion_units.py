@@ -10,7 +10,7 @@ from tracegen import cuda
 
 PTX = """.version 8.0 .target sm_80 .address_size 64
 .visible .entry k(.param .u64 out) {
-  .reg .b64 %rd<3>; .reg .b32 %r<9>; .reg .pred %p; .reg .f32 %f<9>; .reg .f64 %d<9>;
+  .reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .pred %p; .reg .f32 %f<9>; .reg .f64 %d<9>;
   mov.u32 %r1, 0; mov.u32 %r2, %tid.x; mov.u32 %r3, %tid.y; mov.u32 %r4, %tid.z; mov.u32 %r5, %ctaid.x;
   mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000; mov.f32 %f3, 0f3F800000; mov.f32 %f4, 0f3F800000;
 L: CONVERT
@@ -63,6 +63,21 @@ def test_conversions_of_both_widths_wait_for_the_same_units():
     assert found.terms["conversion"] == pytest.approx(4000 * 32 * gpu.max_warps * (1 / 2 + 1 / 16))
 
 
+PACKED = " ".join(f"fma.rn.f32x2 %rd{i}, %rd{i}, %rd{i}, %rd{i};" for i in (3, 4, 5, 6)) * 2
+
+
+@pytest.mark.parametrize(("name", "instructions"), [("b200", 1), ("rtx5090", 2)])
+def test_packed_numbers_of_single_precision_take_the_units_of_two(name, instructions):
+    gpu = presets.gpu(name)
+    found, _ = timed(PACKED, name)
+    plain, _ = timed("", name)
+    rates, _ = presets.rates_of(gpu)
+    multiplied = 4000 * gpu.max_warps
+    assert found.terms["fp32"] - plain.terms["fp32"] == pytest.approx(2 * 32 * multiplied / rates["fp32"])
+    assert found.terms["issue slots"] - plain.terms["issue slots"] == pytest.approx(instructions * multiplied / 4)
+    assert found.work.flops["fp32"] == 32 * 4 * found.work.instructions["packed_fp32"]
+
+
 def test_every_class_of_conversions_has_a_unit_before_and_since():
     for name, (unit, since) in UNITS.items():
         assert {name, unit, "conversion"} <= set(ARITHMETIC_CLASSES)
@@ -76,3 +91,4 @@ def test_instructions_are_added_to_those_of_the_same_units_and_none_is_lost():
     assert by_unit(classes, (8, 0)) == {"int": 3 + 11, "conversion": 5 + 7, "fp32": 13}
     assert by_unit(classes, (7, 5)) == {"int": 3, "conversion": 5 + 7 + 11, "fp32": 13}
     assert by_unit({}, (9, 0)) == {}
+    assert by_unit({"packed_fp32": 3, "fp32": 1}, (10, 0)) == {"fp32": 7}

@@ -130,7 +130,7 @@ def _arithmetic(instruction: Instruction) -> MachineCode:
         return _NOTHING  # signs are parts of the operands of other instructions
     if operation is None:
         return MachineCode({"int" if precision == "fp32" else precision: 1})
-    return MachineCode({precision: 1}, operations)
+    return MachineCode({"packed_fp32" if kind == "f32x2" else precision: 1}, operations)
 
 
 def _integer_arithmetic(instruction: Instruction, opcode: str, bits: int) -> MachineCode:
