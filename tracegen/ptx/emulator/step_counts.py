@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import Work
 from rdmodel.trace.work import INSTRUCTION_CLASSES, MATRIX_TYPES, OPERATIONS, SHARED_ACCESSES
-from tracegen.ptx.lowering.constants import constant_loads
+from tracegen.ptx.lowering.constants import constant_loads, constant_slots
 from tracegen.ptx.lowering.fusion import fused_instructions
 from tracegen.ptx.lowering.machine_code import MachineCode, machine_code
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
@@ -18,9 +18,7 @@ from tracegen.ptx.lowering.slicing import is_memory_step
 COUNTS = ("issued", "warps", "lanes", "shared", "local", "wavefronts", "groups", "active")
 """Columns of the counters; the struct `StepCounts` of the emulator is their twin."""
 
-_ISSUED, _LANES, _SHARED, _LOCAL, _WAVEFRONTS, _GROUPS, _ACTIVE = (
-    COUNTS.index(name) for name in ("issued", "lanes", "shared", "local", "wavefronts", "groups", "active")
-)
+_ISSUED, _WARPS, _LANES, _SHARED, _LOCAL, _WAVEFRONTS, _GROUPS, _ACTIVE = map(COUNTS.index, COUNTS)
 
 _VERBS = {"LOAD": "load", "STORE": "store", "ATOM": "atomic", "TEX": "load", "SULD": "load", "SUST": "store"}
 _SPACES = {"GLOBAL": "global", "LOCAL": "local", "SHARED": "shared", "CONST": "constant", "GENERIC": "global"}
@@ -31,15 +29,16 @@ class WorkTable:
 
     An instruction is issued with its first step. Its lanes are those of its first step with a guard: steps that
     prepare a guard have none. Guards that nothing depends on are not computed, unless their steps are `executed`; all
-    active lanes count there.
+    active lanes, and warps with one, count there.
     """
 
     def __init__(self, kernel: LoweredKernel, executed: Collection[int]) -> None:
         steps = kernel.steps
         n = len(steps)
-        self._lane_counts = np.full(n, _LANES)
+        self._lane_counts, self._warp_counts = np.full(n, _LANES), np.full(n, _WARPS)
         unknown = {slot for index, step in enumerate(steps) if index not in executed for slot in step.dst} - {NO_SLOT}
-        self._lane_counts[[index for index, step in enumerate(steps) if step.guard in unknown]] = _ACTIVE
+        unguarded = [index for index, step in enumerate(steps) if step.guard in unknown]
+        self._lane_counts[unguarded], self._warp_counts[unguarded] = _ACTIVE, _ISSUED
         self._rows = np.arange(n)
         self._issued = np.zeros((n, len(INSTRUCTION_CLASSES)))
         self._lanes = np.zeros((n, len(OPERATIONS)))
@@ -47,13 +46,17 @@ class WorkTable:
         self._shared = np.zeros((n, len(SHARED_ACCESSES)))
         self._generic: list[tuple[int, str]] = []
         guarded, fused = _guarded_steps(steps), fused_instructions(steps)
-        self._constants = constant_loads(kernel)
+        self._constants, numbers = constant_loads(kernel), constant_slots(kernel)
         for index, step in enumerate(steps):
             if is_memory_step(step):
                 self._add_access(index, step)
             if "COUNTED" in step.flags:
                 count = fused.get(step.pc)
-                code = machine_code(step.origin) if count is None else MachineCode({"int": count}, {"int": count})
+                code = (
+                    machine_code(step.origin, numbers.get(step.src[0]) if step.src else None)
+                    if count is None
+                    else MachineCode({"int": count}, {"int": count})
+                )
                 self._add_instruction(index, guarded.get(step.pc, index), code)
 
     def _add_access(self, index: int, step: Step) -> None:
@@ -72,7 +75,7 @@ class WorkTable:
         _fill(self._issued[index], INSTRUCTION_CLASSES, code.classes)
         _fill(self._lanes[guarded], OPERATIONS, code.operations)
         if code.matrix_flops:
-            _fill(self._matrices[index], MATRIX_TYPES, {code.matrix_type: code.matrix_flops})
+            _fill(self._matrices[guarded], MATRIX_TYPES, {code.matrix_type: code.matrix_flops})
 
     def work_of(self, counts: NDArray[np.int64], warps: int) -> Work:
         """Return the work of a block of `warps` warps that was counted."""
@@ -88,7 +91,7 @@ class WorkTable:
             warps=warps,
             instructions=instructions,
             operations=_named(OPERATIONS, counts[self._rows, self._lane_counts] @ self._lanes),
-            matrix_flops=_named(MATRIX_TYPES, issued @ self._matrices),
+            matrix_flops=_named(MATRIX_TYPES, counts[self._rows, self._warp_counts] @ self._matrices),
             shared_wavefronts=_named(SHARED_ACCESSES, counts[:, _WAVEFRONTS] @ shared),
             shared_groups=_named(SHARED_ACCESSES, counts[:, _GROUPS] @ shared),
         )

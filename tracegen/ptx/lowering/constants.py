@@ -1,4 +1,4 @@
-"""Tell which loads from constant memory are instructions, where others are operands of the instructions that use them.
+"""Tell which loads from constant memory are instructions, where others are operands, and which registers are constants.
 
 A load is an instruction (LDC) if its address depends on the thread. Since compute capability 9.0, it is one for
 instructions in a short branch, too, as the machine code of ``ptxas`` 13.5 shows (`validation.constants`).
@@ -6,6 +6,7 @@ instructions in a short branch, too, as the machine code of ``ptxas`` 13.5 shows
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from tracegen.ptx.lowering.predication import predicated_branches
@@ -32,6 +33,20 @@ def constant_loads(kernel: LoweredKernel) -> dict[int, str]:
     for at in loads:
         is_guarded = at in inside or outside.isdisjoint(steps[at].dst)
         found[at] = INDEXED if steps[at].src[0] in varying else GUARDED if is_guarded else OPERAND
+    return found
+
+
+def constant_slots(kernel: LoweredKernel) -> dict[int, int]:
+    """Return the slots that always hold the same whole number: constants, and those that one ``mov`` alone writes."""
+    found = {
+        slot: constant
+        for slot, constant in enumerate(kernel.constants, start=kernel.variables)
+        if isinstance(constant, int)
+    }
+    written = Counter(slot for step in kernel.steps for slot in step.dst)
+    for step in kernel.steps:
+        if step.op == "MOV" and step.guard == NO_SLOT and step.src[0] in found and written[step.dst[0]] == 1:
+            found[step.dst[0]] = found[step.src[0]]
     return found
 
 

@@ -89,8 +89,13 @@ _FAST_INTEGERS = ("s32", "u32", "u16", "u8")
 """Integers whose conversion to single precision later GPUs leave to the units for integers."""
 
 
-def machine_code(instruction: Instruction) -> MachineCode:
-    """Return the machine instructions of a PTX instruction, except for its accesses to memory."""
+def machine_code(instruction: Instruction, descriptor: int | None = None) -> MachineCode:
+    """Return the machine instructions of a PTX instruction, except for its accesses to memory.
+
+    `descriptor` is the operand that has the shape of a product of ``tcgen05``, if it is known.
+    """
+    if instruction.opcode == "tcgen05" and instruction.modifiers[0] == "mma" and descriptor is not None:
+        return _tensor_product(instruction, descriptor)
     rule = _RULES.get(instruction.opcode)
     return _NOTHING if rule is None else rule(instruction)
 
@@ -233,6 +238,29 @@ def _product(instruction: Instruction) -> MachineCode:
     elif shape == "m8n8k4" and factors == "f16":
         flops *= 4  # each quarter of the warp computes a product of its own
     return MachineCode({"matrix": 1}, {}, _MATRIX_TYPES.get(factors, "fp16"), flops)
+
+
+_TENSOR_KINDS = {
+    "f16": ("fp16", 16), "tf32": ("tf32", 8), "i8": ("int8", 32), "f8f6f4": ("fp8", 32), "mxf8f6f4": ("fp8", 32),
+    "mxf4": ("fp4", 64), "mxf4nvf4": ("fp4", 64),
+}  # fmt: skip
+"""Type of the factors and their common extent, by the kind of a product of ``tcgen05``."""
+
+
+def _tensor_product(instruction: Instruction, descriptor: int) -> MachineCode:
+    """Return the code of ``tcgen05.mma``, which one thread issues for its block, or for a pair of blocks.
+
+    Bits of the instruction descriptor (PTX ISA, "Instruction descriptor"): the format of A (1: bfloat16) from 7 on, N /
+    8 from 17 on, M / 16 from 24 on.
+    """
+    kind = next((m.removeprefix("kind::") for m in instruction.modifiers if m.startswith("kind::")), "")
+    if kind not in _TENSOR_KINDS:
+        return MachineCode({"other": 1})
+    factors, k = _TENSOR_KINDS[kind]
+    if kind == "f16" and descriptor >> 7 & 7 == 1:
+        factors = "bf16"
+    m, n = (descriptor >> 24 & 31) * 16, (descriptor >> 17 & 63) * 8
+    return MachineCode({"other": 1}, {}, factors, 2 * m * n * k)
 
 
 def _of(name: str) -> Callable[[Instruction], MachineCode]:

@@ -14,9 +14,12 @@ from tracegen.ptx.lowering.program import NO_SLOT
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
 
 _WITHOUT_EFFECT = frozenset(
-    {"dealloc", "relinquish_alloc_permit", "mma", "st", "cp", "shift", "wait::ld", "wait::st", "fence"}
+    {"dealloc", "relinquish_alloc_permit", "st", "cp", "shift", "wait::ld", "wait::st", "fence"}
 )
 """Actions that change tensor memory alone, or wait for it."""
+
+_DESCRIPTOR = 3
+"""Place of the instruction descriptor among the operands of a product."""
 
 
 def translate_tensor_memory(t: Translation) -> None:
@@ -24,7 +27,10 @@ def translate_tensor_memory(t: Translation) -> None:
     action = t.modifiers[0]
     if action in _WITHOUT_EFFECT or action.startswith("fence::"):
         return
-    if action == "alloc":
+    if action == "mma":
+        # The step is executed nowhere, but counted: its source has the shape of the product.
+        t.emit("POISON", dst=(NO_SLOT,), src=(t.value(t.operands[_DESCRIPTOR], "b32"),), **t.guard())
+    elif action == "alloc":
         fields = access_fields(t, t.operands[0], "SHARED" if _is_shared(t) else "GENERIC")
         t.emit("STORE", src=(fields.pop("slot"), t.constant(0)), width=32, **fields)
     elif action == "ld":
