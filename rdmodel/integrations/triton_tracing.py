@@ -48,7 +48,7 @@ def trace(
     memory: Sequence[Any] = (),
     **meta: Any,
 ) -> Trace:
-    """Trace a launch ``kernel[grid](*args, **meta)`` of a ``@triton.jit`` function; no GPU is needed.
+    """Trace a launch ``kernel[grid](*args, **meta)`` of a ``@triton.jit`` or ``@gluon.jit`` function; no GPU is needed.
 
     The arguments are specialised as Triton does it: whole numbers that are 1 are constants, those that 16 divides are
     marked, and so are all arrays, which begin at multiples of 256 bytes here. The arrays do not change.
@@ -183,7 +183,9 @@ def _signature(name: str, parameter: Any, value: Any) -> tuple[str, bool]:
     if _is_array(value):
         return f"*{_element(name, value)}", True
     if _is_descriptor(value):
-        return f"tensordesc<{_element(name, value.base)}{[int(size) for size in value.block_shape]}>", False
+        shape, layout = [int(size) for size in value.block_shape], getattr(value, "layout", None)
+        of_gluon = "" if layout is None else f",{layout!r}"
+        return f"tensordesc<{_element(name, value.base)}{shape}{of_gluon}>", False
     if isinstance(value, bool | np.bool_):
         return "u1", False
     if isinstance(value, int | np.integer):
@@ -226,7 +228,6 @@ def compile_launch(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any], ar
     try:
         import triton
         from triton.backends.compiler import GPUTarget
-        from triton.compiler import ASTSource
     except ImportError as error:
         raise ConfigError(f"triton: cannot be imported ({error}): install it with 'rdmodel[triton]'") from None
     major, minor = target_capability(architecture)
@@ -238,7 +239,7 @@ def compile_launch(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any], ar
             constants[at,] = value
         elif aligned:
             attributes[at,] = [["tt.divisibility", _ALIGNMENT]]
-    source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
+    source = _source_class(function)(fn=function, signature=signature, constexprs=constants, attrs=attributes)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about defaults of the compiler
@@ -247,6 +248,17 @@ def compile_launch(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any], ar
         text = " ".join(str(error).split())
         raise ConfigError(f"{function.__name__}: Triton cannot compile it for {architecture}: {text[-400:]}") from error
     return CompiledLaunch(function, values, program, signature)
+
+
+def _source_class(function: Any) -> Any:
+    """Return Triton's class for the source of a function, which may be one of Gluon."""
+    if getattr(function, "is_gluon", bool)():
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        return GluonASTSource
+    from triton.compiler import ASTSource
+
+    return ASTSource
 
 
 def trace_launch(
