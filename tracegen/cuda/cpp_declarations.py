@@ -92,8 +92,10 @@ class _Divider:
 
     def _take(self, token: Token, following: str) -> None:
         text = token.text if token.kind is TokenKind.PUNCTUATION else ""
+        if text == "}" and not self._open:
+            self._end()  # the end of a namespace ends a macro that stands for a declaration, too
         if not self._tokens and text in ("}", ";"):
-            return  # the end of a namespace
+            return
         outside = not self._open
         if outside and text == "{":
             if self._opens_namespace():

@@ -27,8 +27,8 @@ _DEVICE_STANDARD_NAMES = frozenset({"min", "max", "swap", "is_same", "enable_if"
 _STORAGE_WORDS = frozenset({"static", "extern", "const", "volatile", "inline"})
 """Words before the type of a variable."""
 
-_FOREIGN_NAMESPACES = frozenset({"std", "cooperative_groups", "nvcuda", "cuda"})
-"""Namespaces that the headers of the compiler declare."""
+_FOREIGN_NAMESPACES = frozenset({"std", "cooperative_groups", "nvcuda", "cuda", "torch", "at", "c10"})
+"""Namespaces that the headers of the compiler declare, and the built-in ones."""
 
 
 class Role(Enum):
@@ -151,7 +151,7 @@ def declared_names(declaration: Declaration) -> set[str]:
             [t.text for t in declaration.outer if t.kind is TokenKind.WORD][-1:]
         )
     if texts[0] in ("using", "namespace"):
-        return set(texts[1:2])
+        return set(texts[1:2] if "=" in texts else [t.text for t in declaration.outer if t.kind is TokenKind.WORD][-1:])
     if TYPE_WORDS & set(texts):
         first = next(i for i, text in enumerate(texts) if text in TYPE_WORDS) + 1
         last = next((i for i, text in enumerate(texts) if text in (":", "<")), len(texts))

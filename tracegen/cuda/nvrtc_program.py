@@ -20,7 +20,7 @@ from tracegen.cuda.source import Source
 _PRELUDE = "rdmodel/macros.h"
 """Name of the in-memory header included before all others: the implicit includes of nvcc, and the macros."""
 
-_IMPLICIT_HEADERS = ("cuda_runtime.h", "cmath", "stdint.h", "limits.h")
+_IMPLICIT_HEADERS = ("cuda_runtime.h", "cmath", "stdint.h", "limits.h", "time.h")
 """Headers that nvcc includes before every file, directly or through headers of the host."""
 
 _TEXTURE_REFERENCES = "rdmodel_texture_references.h"
@@ -28,8 +28,12 @@ _TEXTURE_REFERENCES = "rdmodel_texture_references.h"
 
 _REFERENCE = re.compile(r"\b(?<!struct )(?<!class )(?:texture|surface)\s*<")
 
-_TRAITS = re.compile(r"\bstd::(?:is_|remove_|pair\b|make_pair|common_type|enable_if|conditional|bool_constant|decay)")
-"""Names that most headers of the C++ library declare, so that programs use them without <type_traits> or <utility>."""
+_STANDARD_NAMES = {
+    "utility": r"is_|remove_|pair\b|make_pair|common_type|enable_if|conditional|bool_constant|decay",
+    "tuple": r"tuple\b|make_tuple|tie\b",
+    "iterator": r"\w+_iterator_tag",
+}
+"""Names of ``std`` that many headers of the C++ library declare, so that programs use them without these headers."""
 
 _MAX_MISSING = 100
 """Largest number of headers that are found to be missing one by one."""
@@ -78,7 +82,11 @@ class NvrtcProgram:
         texts = (self._text, *self._files.values())
         return [
             *([f"#include <{_TEXTURE_REFERENCES}>"] if any(map(_REFERENCE.search, texts)) else []),
-            *(["#include <utility>"] if any(map(_TRAITS.search, texts)) else []),
+            *(
+                f"#include <{header}>"
+                for header, names in _STANDARD_NAMES.items()
+                if any(re.search(rf"\bstd::(?:{names})", text) for text in texts)
+            ),
             # NVRTC compiles for no system, but programs ask for one.
             *(["#define __linux__ 1"] if any("__linux__" in text for text in texts) else []),
         ]

@@ -226,6 +226,25 @@ __global__ void k(int *x) { *x = config(1).twice(); }"""
     assert [len(line) for line in found.splitlines()] == [len(line) for line in text.splitlines()]
 
 
+def test_the_end_of_a_namespace_ends_a_macro_without_a_semicolon():
+    text = """#define DEFINE(n) void launch_##n() {}
+namespace outer { namespace inner {
+DEFINE(64)
+} DEFINE(32) }
+__global__ void k() {}"""
+    found = [line.rstrip() for line in device_code({"k.cu": text})["k.cu"].splitlines()]
+    assert found[1:] == ["namespace outer { namespace inner {", "", "}            }", "__global__ void k() {}"]
+
+
+def test_a_using_declaration_stays_if_its_last_word_is_mentioned():
+    text = """namespace math { struct Number { int x; }; struct Other { int y; }; }
+using math::Number;
+using math::Other;
+__global__ void k(Number *n) {}"""
+    found = device_code({"k.cu": text})["k.cu"].splitlines()
+    assert [line.rstrip() for line in found[1:3]] == ["using math::Number;", ""]
+
+
 def test_macros_may_stand_for_attributes_and_whole_kernels():
     text = kept(
         '#define KERNEL extern "C" __global__ void\n#define MAKE(T) __global__ void k_##T(T *x) {}\n'

@@ -98,6 +98,19 @@ def test_complex_numbers_are_those_of_numpy():
     np.testing.assert_allclose(c.view(np.complex128), wanted, rtol=1e-12)
 
 
+def test_functions_of_warps_are_those_of_the_compiler():
+    program = """#include <ATen/cuda/DeviceUtils.cuh>
+    using namespace torch;
+    __global__ void k(int *x) {
+      int sum = threadIdx.x;
+      for (int lanes = 16; lanes > 0; lanes /= 2) sum += WARP_SHFL_XOR(sum, lanes);
+      x[threadIdx.x] = WARP_SHFL(sum, 0) + WARP_SHFL_DOWN(sum, 1) + (WARP_BALLOT(threadIdx.x < 3) & WARP_ACTIVE());
+    }"""
+    x = np.zeros(32, np.int32)
+    cuda.trace(program, "k", 1, 32, [x], check=True)
+    assert set(x) == {2 * 496 + 7}
+
+
 def test_the_headers_of_pytorch_are_left_aside_where_they_are_given(tmp_path):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "extension.h").write_text("#error of the host\n")
@@ -113,6 +126,34 @@ def test_types_that_only_the_arguments_of_a_template_name_stay():
     x = np.zeros(32, np.int32)
     cuda.trace(text, "fill<Traits<5>>", 1, 32, [x], check=True)
     assert set(x) == {5}
+
+
+TUPLES = """
+#include <vector>
+#include <thrust/tuple.h>
+__device__ thrust::tuple<int, float> both(int x) { return thrust::make_tuple(x + 1, 0.5f * x); }
+__device__ std::tuple<int, int> more(int x) { return std::make_tuple(2 * x, 3); }
+struct Category { using kind = std::forward_iterator_tag; };
+template <class T> struct Array {
+  T values[2];
+  Array(const std::vector<T> &given) { for (int i = 0; i < 2; i++) values[i] = given[i]; }
+  __device__ Array(T a, T b) : values{a, b} {}
+};
+__global__ void k(float *x) {
+  Array<float> array(thrust::get<1>(both(x[0])), std::get<0>(more(4)));
+  x[0] = array.values[0] + array.values[1] + thrust::get<0>(both(1)) + sizeof(Category::kind);
+}
+"""
+
+
+@pytest.mark.skipif(
+    not any((folder / "cuda" / "std" / "tuple").is_file() for folder in nvrtc.header_folders()),
+    reason="needs the C++ library of NVIDIA: pip install 'rdmodel[cuda]'",
+)
+def test_types_of_the_libraries_that_host_and_device_share_compile():
+    x = np.array([3], np.float32)
+    cuda.trace(TUPLES, "k", 1, 1, [x], check=True)
+    assert x.tolist() == [1.5 + 8 + 2 + 1]
 
 
 def test_words_of_gcc_and_lists_of_numbers_compile():

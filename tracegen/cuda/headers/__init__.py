@@ -19,6 +19,7 @@ _ALIASES: dict[str, str] = {
     "cinttypes": "stdint.h",
     "sys/types.h": "stdint.h",
     "climits": "limits.h",
+    "ctime": "time.h",
     "cfloat": "float.h",
     "cuda_runtime.h": "cuda.h",
     "cuda_runtime_api.h": "cuda.h",
@@ -34,6 +35,9 @@ _HOST_ONLY = re.compile(
     r"thrust/.*|cub/cub\.cuh|cub/device/.*|cuda_(?:gl|egl|vdpau)_\w+\.h|cuda_profiler_api\.h|cuda(?:EGL|GL|VDPAU)\w*\.h"
 )
 """Headers of NVIDIA that NVRTC cannot compile: host code alone needs them, or the built-in one has the other part."""
+
+_THRUST_TYPES = ("thrust/tuple.h", "thrust/pair.h", "thrust/complex.h")
+"""Headers of Thrust with types that device code uses."""
 
 _WITH_NARROW_TYPES = re.compile(r"(?:cublas|cusparse|cudnn|cufft|nccl)")
 """Beginnings of the names of library headers that declare the narrow and complex types to their users."""
@@ -61,6 +65,8 @@ def missing_text(name: str) -> str:
     """Return the declarations in place of a header that is missing: those of the narrow types, usually none."""
     if is_of_pytorch(name):
         return "#include <rdmodel_torch.h>\n"
+    if name in _THRUST_TYPES:
+        return "#include <rdmodel_thrust.h>\n"
     return _NARROW_TYPES if _WITH_NARROW_TYPES.match(name) else ""
 
 

@@ -24,9 +24,14 @@
 #define M_SQRT2 1.41421356237309505
 #define M_SQRT1_2 0.707106781186547524
 namespace std {
-using ::abs; using ::acos; using ::asin; using ::atan; using ::atan2; using ::cbrt; using ::ceil; using ::cos;
-using ::cosh; using ::erf; using ::exp; using ::exp2; using ::fabs; using ::floor; using ::fma; using ::fmax;
-using ::fmin; using ::fmod; using ::hypot; using ::isfinite; using ::isinf; using ::isnan; using ::log; using ::log10;
-using ::log2; using ::pow; using ::rint; using ::round; using ::sin; using ::sinh; using ::sqrt; using ::tan;
-using ::tanh; using ::trunc;
+using ::abs; using ::acos; using ::acosf; using ::acosh; using ::asin; using ::asinf; using ::asinh; using ::atan;
+using ::atan2; using ::atan2f; using ::atanf; using ::atanh; using ::cbrt; using ::ceil; using ::ceilf;
+using ::copysign; using ::cos; using ::cosf; using ::cosh; using ::erf; using ::erfc; using ::exp; using ::exp2;
+using ::exp2f; using ::expf; using ::expm1; using ::fabs; using ::fabsf; using ::floor; using ::floorf; using ::fma;
+using ::fmaf; using ::fmax; using ::fmaxf; using ::fmin; using ::fminf; using ::fmod; using ::fmodf; using ::frexp;
+using ::hypot; using ::hypotf; using ::isfinite; using ::isinf; using ::isnan; using ::ldexp; using ::llround;
+using ::log; using ::log10; using ::log10f; using ::log1p; using ::log2; using ::log2f; using ::logf; using ::lrint;
+using ::lround; using ::modf; using ::modff; using ::nearbyint; using ::pow; using ::powf; using ::rint;
+using ::rintf; using ::round; using ::roundf; using ::signbit; using ::sin; using ::sinf; using ::sinh; using ::sqrt;
+using ::sqrtf; using ::tan; using ::tanf; using ::tanh; using ::tanhf; using ::tgamma; using ::trunc; using ::truncf;
 }

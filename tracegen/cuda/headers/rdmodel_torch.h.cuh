@@ -1,4 +1,5 @@
-// <torch/...>, <ATen/...>, <c10/...>: the numbers of PyTorch in device code, its accessors of tensors, and its macros.
+// <torch/...>, <ATen/...>, <c10/...>: the numbers of PyTorch in device code, its accessors of tensors, functions
+// of warps and macros.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -93,6 +94,11 @@ template <class T> __device__ constexpr c10::complex<T> conj(c10::complex<T> z) 
 namespace at {
 using c10::BFloat16;
 using c10::Half;
+class Tensor;
+
+struct PhiloxCudaState {
+  uint64_t seed_, offset_;
+};
 
 // The type in which device code sums.
 template <class T, bool is_cuda> struct AccumulateType { using type = T; };
@@ -132,15 +138,30 @@ template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t>;
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, int64_t>;
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t>
+using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, Index>;
 }  // namespace at
 
 namespace torch {
-using at::GenericPackedTensorAccessor;
-using at::PackedTensorAccessor32;
-using at::PackedTensorAccessor64;
-using at::RestrictPtrTraits;
-using at::TensorAccessor;
+using namespace at;
 }  // namespace torch
+
+template <class T> __device__ T WARP_SHFL(T x, int lane, int width = 32, unsigned mask = 0xffffffff) {
+  return __shfl_sync(mask, x, lane, width);
+}
+template <class T> __device__ T WARP_SHFL_XOR(T x, int lanes, int width = 32, unsigned mask = 0xffffffff) {
+  return __shfl_xor_sync(mask, x, lanes, width);
+}
+template <class T> __device__ T WARP_SHFL_UP(T x, unsigned lanes, int width = 32, unsigned mask = 0xffffffff) {
+  return __shfl_up_sync(mask, x, lanes, width);
+}
+template <class T> __device__ T WARP_SHFL_DOWN(T x, unsigned lanes, int width = 32, unsigned mask = 0xffffffff) {
+  return __shfl_down_sync(mask, x, lanes, width);
+}
+inline __device__ unsigned WARP_BALLOT(int predicate, unsigned mask = 0xffffffff) {
+  return __ballot_sync(mask, predicate);
+}
+inline __device__ unsigned WARP_ACTIVE() { return __activemask(); }
 
 template <class T> __device__ T gpuAtomicAdd(T *address, T value) { return atomicAdd(address, value); }
 inline __device__ c10::Half gpuAtomicAdd(c10::Half *address, c10::Half value) {
