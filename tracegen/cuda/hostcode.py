@@ -27,8 +27,11 @@ _DEVICE_STANDARD_NAMES = frozenset({"min", "max", "swap", "is_same", "enable_if"
 _STORAGE_WORDS = frozenset({"static", "extern", "const", "volatile", "inline"})
 """Words before the type of a variable."""
 
-_FOREIGN_NAMESPACES = frozenset({"std", "cooperative_groups", "nvcuda", "cuda", "torch", "at", "c10"})
-"""Namespaces that the headers of the compiler declare, and the built-in ones."""
+LIBRARY_NAMESPACES = ("cub", "torch", "at", "c10")
+"""Namespaces of libraries for host and device code."""
+
+_FOREIGN_NAMESPACES = frozenset({"std", "cooperative_groups", "nvcuda", "cuda", *LIBRARY_NAMESPACES})
+"""Namespaces that the headers of the compiler and the built-in ones declare."""
 
 
 class Role(Enum):

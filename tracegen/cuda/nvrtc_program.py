@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tracegen.cuda import headers, nvrtc, ptx_cache
-from tracegen.cuda.hostcode import device_code
+from tracegen.cuda.hostcode import LIBRARY_NAMESPACES, device_code
 from tracegen.cuda.missing_headers import (
     missing_in_log,
     stand_in,
@@ -32,6 +32,7 @@ _STANDARD_NAMES = {
     "utility": r"is_|remove_|pair\b|make_pair|common_type|enable_if|conditional|bool_constant|decay",
     "tuple": r"tuple\b|make_tuple|tie\b",
     "iterator": r"\w+_iterator_tag",
+    "optional": r"optional\b|nullopt",
 }
 """Names of ``std`` that many headers of the C++ library declare, so that programs use them without these headers."""
 
@@ -87,6 +88,8 @@ class NvrtcProgram:
                 for header, names in _STANDARD_NAMES.items()
                 if any(re.search(rf"\bstd::(?:{names})", text) for text in texts)
             ),
+            # The headers that declare a namespace may have been left out.
+            *(f"namespace {name} {{}}" for name in LIBRARY_NAMESPACES if any(f"namespace {name}" in t for t in texts)),
             # NVRTC compiles for no system, but programs ask for one.
             *(["#define __linux__ 1"] if any("__linux__" in text for text in texts) else []),
         ]

@@ -71,3 +71,54 @@ def test_host_functions_in_headers_may_name_files(tmp_path):
     program = tmp_path / "k.cu"
     program.write_text('#include "host.h"\n__global__ void k(int *x) { __extension__ int y = 1; *x = y; }\n')
     assert ".entry" in compile(program, includes=[tmp_path])
+
+
+TRAITS = """
+#include <type_traits>
+struct Empty {};
+struct Pinned { Pinned(const Pinned &) = delete; Pinned(int); int x; };
+enum class Small : unsigned char { A };
+static_assert(std::is_same<std::add_pointer_t<int&>, int*>::value);
+static_assert(std::is_same<std::remove_extent_t<int[3]>, int>::value);
+static_assert(std::is_same<std::underlying_type_t<Small>, unsigned char>::value);
+static_assert(std::is_same<std::make_unsigned_t<int>, unsigned>::value);
+static_assert(std::is_same<std::make_signed_t<unsigned long>, long>::value);
+static_assert(std::is_same<std::make_unsigned_t<long long>, unsigned long long>::value);
+static_assert(std::conjunction_v<std::true_type, std::is_class<Empty>>);
+static_assert(!std::disjunction_v<std::false_type>);
+static_assert(std::negation_v<std::false_type>);
+static_assert(std::alignment_of_v<double> == 8);
+static_assert(std::is_empty_v<Empty>);
+static_assert(!std::is_empty_v<Pinned>);
+static_assert(std::is_class_v<Pinned>);
+static_assert(!std::is_class_v<int>);
+static_assert(!std::is_copy_constructible_v<Pinned>);
+static_assert(std::is_copy_constructible_v<Empty>);
+static_assert(!std::is_default_constructible_v<Pinned>);
+static_assert(std::is_constructible_v<Pinned, int>);
+static_assert(std::is_convertible_v<int, float>);
+static_assert(!std::is_convertible_v<Empty, int>);
+static_assert(std::is_base_of_v<Empty, Empty>);
+static_assert(std::is_reference_v<int&>);
+static_assert(std::is_rvalue_reference_v<int&&>);
+static_assert(std::is_array_v<int[2]>);
+static_assert(std::is_scalar_v<int*>);
+static_assert(!std::is_scalar_v<Empty>);
+static_assert(std::is_trivial_v<int>);
+static_assert(std::is_standard_layout_v<Empty>);
+static_assert(std::is_trivially_default_constructible_v<Empty>);
+static_assert(std::is_null_pointer_v<decltype(nullptr)>);
+static_assert(std::is_copy_assignable_v<Empty>);
+static_assert(std::is_trivially_copy_constructible_v<Empty>);
+static_assert(std::is_trivially_constructible_v<Empty>);
+__global__ void k(int *x) { x[0] = std::is_volatile_v<volatile int>; }
+"""
+
+
+def test_the_traits_of_types_are_those_of_the_standard():
+    assert ".entry" in compile(TRAITS)
+
+
+def test_a_namespace_may_be_used_whose_headers_are_left_out():
+    text = "#include <cub/device/device_scan.cuh>\nusing namespace cub;\n__global__ void k(int *x) { x[0] = 1; }"
+    assert ".entry" in compile(text)

@@ -133,6 +133,7 @@ TUPLES = """
 #include <thrust/tuple.h>
 __device__ thrust::tuple<int, float> both(int x) { return thrust::make_tuple(x + 1, 0.5f * x); }
 __device__ std::tuple<int, int> more(int x) { return std::make_tuple(2 * x, 3); }
+__device__ std::optional<int> maybe(int x) { if (x > 0) return x; return std::nullopt; }
 struct Category { using kind = std::forward_iterator_tag; };
 template <class T> struct Array {
   T values[2];
@@ -141,7 +142,7 @@ template <class T> struct Array {
 };
 __global__ void k(float *x) {
   Array<float> array(thrust::get<1>(both(x[0])), std::get<0>(more(4)));
-  x[0] = array.values[0] + array.values[1] + thrust::get<0>(both(1)) + sizeof(Category::kind);
+  x[0] = array.values[0] + array.values[1] + thrust::get<0>(both(1)) + sizeof(Category::kind) + *maybe(5);
 }
 """
 
@@ -153,7 +154,7 @@ __global__ void k(float *x) {
 def test_types_of_the_libraries_that_host_and_device_share_compile():
     x = np.array([3], np.float32)
     cuda.trace(TUPLES, "k", 1, 1, [x], check=True)
-    assert x.tolist() == [1.5 + 8 + 2 + 1]
+    assert x.tolist() == [1.5 + 8 + 2 + 1 + 5]
 
 
 def test_words_of_gcc_and_lists_of_numbers_compile():

@@ -78,4 +78,93 @@ template <class T> constexpr bool is_signed_v = is_signed<T>::value;
 template <class T> constexpr bool is_unsigned_v = is_unsigned<T>::value;
 template <class T> constexpr bool is_enum_v = is_enum<T>::value;
 template <class T> constexpr bool is_trivially_copyable_v = is_trivially_copyable<T>::value;
+template <class T> struct add_const { using type = const T; };
+template <class T> struct add_volatile { using type = volatile T; };
+template <class T> struct add_pointer { using type = remove_reference_t<T>*; };
+template <class T> struct add_lvalue_reference { using type = T&; };
+template <class T> struct add_rvalue_reference { using type = T&&; };
+template <class T> struct remove_extent { using type = T; };
+template <class T> struct remove_extent<T[]> { using type = T; };
+template <class T, size_t n> struct remove_extent<T[n]> { using type = T; };
+template <class T> struct underlying_type { using type = __underlying_type(T); };
+template <class T> using add_const_t = const T;
+template <class T> using add_pointer_t = typename add_pointer<T>::type;
+template <class T> using add_lvalue_reference_t = T&;
+template <class T> using remove_extent_t = typename remove_extent<T>::type;
+template <class T> using underlying_type_t = typename underlying_type<T>::type;
+template <size_t bytes> struct rdmodel_of_size;
+template <> struct rdmodel_of_size<1> { using signed_type = signed char; using unsigned_type = unsigned char; };
+template <> struct rdmodel_of_size<2> { using signed_type = short; using unsigned_type = unsigned short; };
+template <> struct rdmodel_of_size<4> { using signed_type = int; using unsigned_type = unsigned int; };
+template <> struct rdmodel_of_size<8> { using signed_type = long long; using unsigned_type = unsigned long long; };
+template <class T> struct make_signed { using type = typename rdmodel_of_size<sizeof(T)>::signed_type; };
+template <class T> struct make_unsigned { using type = typename rdmodel_of_size<sizeof(T)>::unsigned_type; };
+template <> struct make_signed<unsigned long> { using type = long; };
+template <> struct make_unsigned<long> { using type = unsigned long; };
+template <> struct make_signed<long> { using type = long; };
+template <> struct make_unsigned<unsigned long> { using type = unsigned long; };
+template <class T> using make_signed_t = typename make_signed<T>::type;
+template <class T> using make_unsigned_t = typename make_unsigned<T>::type;
+template <class...> struct conjunction : true_type {};
+template <class A, class... B> struct conjunction<A, B...>
+    : conditional_t<bool(A::value), conjunction<B...>, false_type> {};
+template <class...> struct disjunction : false_type {};
+template <class A, class... B> struct disjunction<A, B...>
+    : conditional_t<bool(A::value), true_type, disjunction<B...>> {};
+template <class A> struct negation : bool_constant<!bool(A::value)> {};
+template <class... A> constexpr bool conjunction_v = conjunction<A...>::value;
+template <class... A> constexpr bool disjunction_v = disjunction<A...>::value;
+template <class A> constexpr bool negation_v = negation<A>::value;
+template <class T> struct alignment_of : integral_constant<size_t, alignof(T)> {};
+template <class T> constexpr size_t alignment_of_v = alignof(T);
+template <class T> struct is_lvalue_reference : false_type {};
+template <class T> struct is_lvalue_reference<T&> : true_type {};
+template <class T> struct is_rvalue_reference : false_type {};
+template <class T> struct is_rvalue_reference<T&&> : true_type {};
+template <class T> struct is_reference
+    : bool_constant<is_lvalue_reference<T>::value || is_rvalue_reference<T>::value> {};
+template <class T> struct is_array : false_type {};
+template <class T> struct is_array<T[]> : true_type {};
+template <class T, size_t n> struct is_array<T[n]> : true_type {};
+template <class T> struct is_volatile : false_type {};
+template <class T> struct is_volatile<volatile T> : true_type {};
+template <class T> struct is_null_pointer : is_same<remove_cv_t<T>, decltype(nullptr)> {};
+template <class T> struct is_scalar
+    : bool_constant<is_arithmetic<T>::value || is_enum<T>::value || is_pointer<remove_cv_t<T>>::value> {};
+// Traits that the compiler answers, with one type and with several ones.
+#define RDMODEL_TRAIT(NAME, ...) \
+  template <class T> struct NAME : bool_constant<__VA_ARGS__> {}; \
+  template <class T> constexpr bool NAME##_v = NAME<T>::value;
+RDMODEL_TRAIT(is_class, __is_class(T))
+RDMODEL_TRAIT(is_union, __is_union(T))
+RDMODEL_TRAIT(is_empty, __is_empty(T))
+RDMODEL_TRAIT(is_final, __is_final(T))
+RDMODEL_TRAIT(is_pod, __is_pod(T))
+RDMODEL_TRAIT(is_trivial, __is_trivial(T))
+RDMODEL_TRAIT(is_standard_layout, __is_standard_layout(T))
+RDMODEL_TRAIT(is_abstract, __is_abstract(T))
+RDMODEL_TRAIT(is_polymorphic, __is_polymorphic(T))
+RDMODEL_TRAIT(is_default_constructible, __is_constructible(T))
+RDMODEL_TRAIT(is_copy_constructible, __is_constructible(T, const T&))
+RDMODEL_TRAIT(is_move_constructible, __is_constructible(T, T&&))
+RDMODEL_TRAIT(is_trivially_default_constructible, __is_trivially_constructible(T))
+RDMODEL_TRAIT(is_trivially_copy_constructible, __is_trivially_constructible(T, const T&))
+RDMODEL_TRAIT(is_copy_assignable, __is_assignable(T&, const T&))
+RDMODEL_TRAIT(is_move_assignable, __is_assignable(T&, T&&))
+#undef RDMODEL_TRAIT
+template <class T, class... A> struct is_constructible : bool_constant<__is_constructible(T, A...)> {};
+template <class T, class... A> struct is_trivially_constructible
+    : bool_constant<__is_trivially_constructible(T, A...)> {};
+template <class From, class To> struct is_convertible : bool_constant<__is_convertible_to(From, To)> {};
+template <class T, class... A> constexpr bool is_constructible_v = is_constructible<T, A...>::value;
+template <class T, class... A> constexpr bool is_trivially_constructible_v = is_trivially_constructible<T, A...>::value;
+template <class From, class To> constexpr bool is_convertible_v = is_convertible<From, To>::value;
+template <class Base, class T> constexpr bool is_base_of_v = is_base_of<Base, T>::value;
+template <class T> constexpr bool is_lvalue_reference_v = is_lvalue_reference<T>::value;
+template <class T> constexpr bool is_rvalue_reference_v = is_rvalue_reference<T>::value;
+template <class T> constexpr bool is_reference_v = is_reference<T>::value;
+template <class T> constexpr bool is_array_v = is_array<T>::value;
+template <class T> constexpr bool is_volatile_v = is_volatile<T>::value;
+template <class T> constexpr bool is_null_pointer_v = is_null_pointer<T>::value;
+template <class T> constexpr bool is_scalar_v = is_scalar<T>::value;
 }
