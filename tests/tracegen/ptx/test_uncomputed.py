@@ -93,6 +93,28 @@ def test_a_branch_about_values_alone_is_no_obstacle(region):
     assert columns_of(body)[0].op.tolist() == [Op.STORE]
 
 
+RARE_SIDE = "bra START; RARE: {} bra BACK; START: st.global.f32 [%out], %f5; @%p1 bra RARE; BACK: "
+REST_OF_A_LOOP = "bra START; BACK: st.global.f32 [%out], %f6; ret; START: @%p1 bra BACK; {} bra BACK;"
+
+
+@pytest.mark.parametrize(("code", "stores"), [(RARE_SIDE, 2), (REST_OF_A_LOOP, 1)])
+def test_the_side_of_a_branch_may_lie_apart_from_it(code, stores):
+    start, end = f"{PRODUCT} setp.gt.f32 %p1, %f1, %f2; mov.f32 %f6, %f5;", "st.global.f32 [%out], %f6;"
+    two_ways = "@%p2 bra OTHER; add.f32 %f6, %f5, %f5; bra MEET; OTHER: mov.f32 %f6, %f5; MEET: "
+    for side in ("add.f32 %f6, %f5, %f5;", two_ways):
+        assert columns_of(start + code.format(side) + end)[0].op.tolist() == [Op.STORE] * stores
+    for effect in ("st.global.u32 [%out], 1;", "@%p2 ret;", "bar.sync 0;"):
+        assert "the predicate of bra depends on" in refusal(start + code.format(effect) + end)
+
+
+def test_lanes_pass_the_side_of_a_branch_that_lies_apart_with_what_it_writes():
+    body = f"""
+    {PRODUCT} setp.gt.f32 %p1, %f1, %f2; mov.u32 %r2, 0;
+    bra START; RARE: mov.u32 %r2, 4; bra BACK; START: st.global.f32 [%out], %f5; @%p1 bra RARE; BACK: {PLACE}
+    ld.global.u32 %r3, [%rd4];"""
+    assert "the address of ld.global.u32 depends on" in refusal(body)
+
+
 def test_what_a_skipped_branch_decides_about_is_not_computed():
     body = f"""
     {PRODUCT} setp.gt.f32 %p1, %f1, %f2; mov.u32 %r2, 0;

@@ -34,9 +34,10 @@ _EFFECTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The steps `first` to `join` - 1, of which a branch executes some; all ways lead to `join`."""
+    """The steps `first` to `end` - 1, of which a branch executes some; all ways lead to the step `join`."""
 
     first: int
+    end: int
     join: int
 
 
@@ -74,18 +75,25 @@ def reduce_slice(
 
 def written_slots(steps: Sequence[Step], region: Region) -> list[int]:
     """Return the slots that the steps of a region write, ascending."""
-    return sorted({slot for step in steps[region.first : region.join] for slot in step.dst} - {NO_SLOT})
+    return sorted({slot for step in steps[region.first : region.end] for slot in step.dst} - {NO_SLOT})
 
 
 def _decides(steps: Sequence[Step], branch: int, region: Region, members: Collection[int]) -> bool:
     """Return whether a step of the slice lies in the region, where the branch decides about it."""
-    return any(at in members for at in range(region.first, region.join) if steps[at].op != "BRA")
+    return any(at in members for at in range(region.first, region.end) if steps[at].op != "BRA")
 
 
 def _region(steps: Sequence[Step], branch: int) -> Region | None:
     """Return the steps that a branch decides about; None if they have effects, or other ways out."""
-    target: int = steps[branch].target
-    first, join = (branch + 1, target) if target > branch else (target, branch + 1)
+    after, target = branch + 1, steps[branch].target
+    first, join = (after, target) if target > branch else (target, after)
+    # Compilers place the rare side of a branch at the end of the code, from where it jumps back, and the start of a
+    # loop, where both sides may meet, before its other parts.
+    return _between(steps, first, join) or _apart(steps, after, target) or _apart(steps, target, after)
+
+
+def _between(steps: Sequence[Step], first: int, join: int) -> Region | None:
+    """Return the region from a step to the one behind it where all ways meet, which may follow `join`."""
     at = first
     while at < join:
         step = steps[at]
@@ -96,7 +104,24 @@ def _region(steps: Sequence[Step], branch: int) -> Region | None:
                 return None
             join = max(join, step.target)
         at += 1
-    return Region(first, join) if join > first else None
+    return Region(first, join, join) if join > first else None
+
+
+def _apart(steps: Sequence[Step], first: int, join: int) -> Region | None:
+    """Return the region from a step to a jump to `join`, which lies elsewhere in the code."""
+    furthest = first
+    for at in range(first, min(first + _MAX_REGION, len(steps))):
+        step = steps[at]
+        if at == join or _has_effect(step):
+            return None
+        if step.op == "BRA" and step.target == join:
+            if step.guard == NO_SLOT and furthest <= at:
+                return Region(first, at + 1, join)
+        elif step.op == "BRA":
+            if step.target < first:
+                return None
+            furthest = max(furthest, step.target)
+    return None
 
 
 def _has_effect(step: Step) -> bool:
