@@ -73,10 +73,13 @@ def translate_addresses(value: Any, spans: Sequence[tuple[int, int, int]]) -> An
 class PtxLaunch:
     """A launch of a kernel in a PTX text: arguments are added in order, then it is traced.
 
-    `title` is the name of the kernel in results, `entry` that in the PTX (None: the only kernel).
+    `title` is the name of the kernel in results, `entry` that in the PTX (None: the only kernel). With `lenient`, the 2
+    MB before and behind each array are memory, too, which holds zeros; `advice` ends errors about other addresses.
     """
 
-    def __init__(self, ptx: str, title: str, entry: str | None = None) -> None:
+    def __init__(
+        self, ptx: str, title: str, entry: str | None = None, *, lenient: bool = False, advice: str = ""
+    ) -> None:
         from tracegen.ptx import parse
         from tracegen.ptx.emulator.emulated_launch import LoadedModule
 
@@ -87,6 +90,8 @@ class PtxLaunch:
         self.parameters = module.functions[found[0]].parameters
         self._kernel, self._title = found[0], title
         self._machine = LoadedModule(module)
+        self._machine.memory.advice = advice
+        self._lenient = lenient
         # An array that is passed twice is one array on the device.
         self._placed: dict[int, tuple[str, Any, DeviceBuffer]] = {}
         self._given: list[int | float | bytes] = []
@@ -94,8 +99,21 @@ class PtxLaunch:
     def address(self, name: str, value: Any) -> int:
         """Place a copy of an array in device memory and return its address."""
         if id(value) not in self._placed:
-            self._placed[id(value)] = name, value, self._machine.allocate(memory_span(name, value).copy(), name)
+            content = memory_span(name, value).copy()
+            place = self._allocate_between_margins if self._lenient else self._machine.allocate
+            self._placed[id(value)] = name, value, place(content, name)
         return int(self._placed[id(value)][2].base)
+
+    def _allocate_between_margins(self, content: NDArray[np.uint8], name: str) -> DeviceBuffer:
+        from tracegen.arrays import ALIGNMENT
+        from tracegen.ptx.emulator.device_memory import MARGIN, OUTSIDE
+
+        if not self._placed:
+            self._machine.allocate(MARGIN, OUTSIDE)
+        # An access must lie in one array, also one of several words that begins in this array and ends outside.
+        buffer = self._machine.allocate(np.pad(content, (0, -content.nbytes % ALIGNMENT)), name)
+        self._machine.allocate(MARGIN, OUTSIDE)
+        return buffer
 
     def add(self, *values: int | float | bytes) -> None:
         """Add the next parameters: numbers, addresses, or the bytes of structures."""
@@ -120,9 +138,9 @@ class PtxLaunch:
         launched = self._launch(grid, block, shared, values=True)
         for number in range(launched.launch.blocks):
             launched.run(number, record=False)
-        spans = [
-            (memory_span(name, value, writeable=True), buffer.array) for name, value, buffer in self._placed.values()
-        ]
+        memories = [memory_span(name, value, writeable=True) for name, value, _ in self._placed.values()]
+        contents = [buffer.array for *_, buffer in self._placed.values()]
+        spans = [(memory, new[: memory.size]) for memory, new in zip(memories, contents, strict=True)]
         # Arrays may overlap, each with a copy on the device: all are compared before the first is written.
         changes = [(memory, new, memory != new) for memory, new in spans if memory.size and memory.flags.writeable]
         for memory, new, changed in changes:

@@ -21,6 +21,9 @@ from rdmodel.trace import WARP, Trace
 Tune = Literal["first", "time"]
 """How an autotuned function gets its configuration (`recorded_launches`)."""
 
+_OUTSIDE_ADVICE = "; a GPU may not notice such an access: with lenient=True, memory near arrays holds zeros"
+"""End of the errors about accesses outside all arrays."""
+
 
 @contextmanager
 def recorded_launches(
@@ -29,6 +32,7 @@ def recorded_launches(
     architecture: str = "sm_80",
     values: bool = False,
     tune: Tune = "first",
+    lenient: bool = False,
     then: Callable[[Trace], Any] | None = None,
 ) -> Iterator[list[Any]]:
     """Record the launches of ``@triton.jit`` functions within a ``with`` block, in their order.
@@ -52,6 +56,10 @@ def recorded_launches(
         The configuration that an autotuned function takes: the ``"first"`` one that its pruning leaves, or, with
         ``"time"``, the one that is predicted to be the fastest on `gpu` (`rdmodel.time`). Each is compiled and traced
         once for all launches with the same values of its keys.
+    lenient
+        Let kernels access the 2 MB before and behind each array, which hold zeros. A GPU does not notice most accesses
+        outside an array, such as those of a kernel that takes a gradient from ``y.sum()``, one number that all elements
+        share, for a whole array.
     then
         A function of a trace, whose result is recorded instead; a program with many launches and large tensors should
         not keep all traces, because each has a copy of its memory.
@@ -74,7 +82,8 @@ def recorded_launches(
     except ImportError as error:
         raise ConfigError(f"triton: cannot be imported ({error}): install it with 'rdmodel[triton]'") from None
     device, capability = presets.gpu(gpu), target_capability(architecture)
-    recorder = _Recorder(architecture, values, then, device if tune == "time" else None)
+    outside = {"lenient": True} if lenient else {"advice": _OUTSIDE_ADVICE}
+    recorder = _Recorder(architecture, values, then, device if tune == "time" else None, outside)
     with ExitStack() as stack:
         redirected = stack.enter_context(torch_on_cpu(device, capability))
         stand_in = _Driver(device, capability, "cuda:0" if redirected else "cpu")
@@ -88,10 +97,16 @@ class _Recorder:
     """Stands for Triton's launches; `timed_for` is the GPU whose times choose among configurations, if any."""
 
     def __init__(
-        self, architecture: str, values: bool, then: Callable[[Trace], Any] | None, timed_for: GPU | None
+        self,
+        architecture: str,
+        values: bool,
+        then: Callable[[Trace], Any] | None,
+        timed_for: GPU | None,
+        outside: Mapping[str, Any],
     ) -> None:
         self.recorded: list[Any] = []
         self._architecture, self._values, self._then, self._timed_for = architecture, values, then, timed_for
+        self._outside = outside
         self._trying: list[Trace] | None = None
         self._best: dict[tuple[Any, ...], Any] = {}
 
@@ -104,13 +119,13 @@ class _Recorder:
         launch = compile_launch(function, args, known, self._architecture)
         if warmup:
             return launch.program
-        made = trace_launch(launch, grid)
+        made = trace_launch(launch, grid, **self._outside)
         if self._trying is not None:
             self._trying.append(made)
             return launch.program
         self.recorded.append(made if self._then is None else self._then(made))
         if self._values:
-            _execute(launch, grid)
+            self._execute(launch, grid)
         return launch.program
 
     def tune(self, tuner: Any, *args: Any, **meta: Any) -> Any:
@@ -157,18 +172,17 @@ class _Recorder:
         finally:
             self._trying = None
 
+    def _execute(self, launch: CompiledLaunch, grid: Any) -> None:
+        try:
+            execute_launch(launch, grid, **self._outside)
+        except TraceError as error:
+            warnings.warn(f"the arrays keep their values: {error}", stacklevel=4)
+
 
 def _launch(tuner: Any, config: Any, args: tuple[Any, ...], meta: Mapping[str, Any]) -> Any:
     if config.pre_hook is not None:
         config.pre_hook({**tuner.nargs, **meta, **config.all_kwargs()})
     return tuner.fn.run(*args, **meta, **config.all_kwargs())
-
-
-def _execute(launch: CompiledLaunch, grid: Any) -> None:
-    try:
-        execute_launch(launch, grid)
-    except TraceError as error:
-        warnings.warn(f"the arrays keep their values: {error}", stacklevel=4)
 
 
 class _Driver:

@@ -262,26 +262,35 @@ def _source_class(function: Any) -> Any:
 
 
 def trace_launch(
-    compiled: CompiledLaunch, grid: Grid, blocks: Sequence[int] | None = None, memory: Sequence[Any] = ()
+    compiled: CompiledLaunch,
+    grid: Grid,
+    blocks: Sequence[int] | None = None,
+    memory: Sequence[Any] = (),
+    **outside: Any,
 ) -> Trace:
-    """Place the arguments of a compiled launch in memory, and return its trace; see `trace`."""
-    launch, shape = _prepare(compiled, grid, memory)
+    """Place the arguments of a compiled launch in memory, and return its trace; see `trace`.
+
+    `outside` are the options of `PtxLaunch` about addresses outside the arrays.
+    """
+    launch, shape = _prepare(compiled, grid, memory, outside)
     metadata = compiled.program.metadata
     return launch.trace(shape, WARP * metadata.num_warps, shared=metadata.shared, blocks=blocks)
 
 
-def execute_launch(compiled: CompiledLaunch, grid: Grid) -> None:
+def execute_launch(compiled: CompiledLaunch, grid: Grid, **outside: Any) -> None:
     """Execute a compiled launch; its arrays then hold the results. Raises `TraceError` for results that are not."""
-    launch, shape = _prepare(compiled, grid, ())
+    launch, shape = _prepare(compiled, grid, (), outside)
     metadata = compiled.program.metadata
     launch.execute(shape, WARP * metadata.num_warps, shared=metadata.shared)
 
 
-def _prepare(compiled: CompiledLaunch, grid: Grid, memory: Sequence[Any]) -> tuple[PtxLaunch, tuple[int, ...]]:
+def _prepare(
+    compiled: CompiledLaunch, grid: Grid, memory: Sequence[Any], outside: Mapping[str, Any]
+) -> tuple[PtxLaunch, tuple[int, ...]]:
     """Return a launch with all its parameters, and its grid."""
     title, program, values = compiled.function.__name__, compiled.program, compiled.values
     metadata = program.metadata
-    launch = PtxLaunch(program.asm["ptx"], title, metadata.name)
+    launch = PtxLaunch(program.asm["ptx"], title, metadata.name, **outside)
     spans = [
         (*host_span(f"memory[{i}]", array), launch.address(f"memory[{i}]", array)) for i, array in enumerate(memory)
     ]

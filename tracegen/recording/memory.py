@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
 from tracegen.arrays import BASE
-from tracegen.ptx.emulator.device_memory import DeviceMemory
-
-MARGIN = 1 << 21
-"""Bytes around an allocation that a device may read without an error: it maps pages of 2 MB."""
+from tracegen.ptx.emulator.device_memory import MARGIN, OUTSIDE, DeviceMemory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +89,7 @@ class AddressSpace:
             content = allocation.content.copy() if copies else allocation.content
             memory.place(content, allocation.name, allocation.address)
         for start, end in self._margins() if margins else ():
-            memory.place(np.zeros(end - start, np.uint8), "memory outside allocations", start)
+            memory.place(np.zeros(end - start, np.uint8), OUTSIDE, start)
         return memory
 
     def _margins(self) -> Iterator[tuple[int, int]]:

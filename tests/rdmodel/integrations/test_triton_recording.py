@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rdmodel import predict, time
-from rdmodel.errors import ConfigError
+from rdmodel.errors import ConfigError, TraceError
 from rdmodel.integrations import triton_recording
 from rdmodel.integrations.triton import recorded_launches, trace
 from rdmodel.integrations.triton_tracing import trace_keywords
@@ -20,6 +20,12 @@ tl = pytest.importorskip("triton.language")
 def scale(x, out, n, factor, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
+
+
+@triton.jit
+def add_one(x_ptr, out_ptr, BLOCK: tl.constexpr, offset: tl.constexpr = 0):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at + offset) + 1)
 
 
 tuned = triton.autotune([triton.Config({"BLOCK": size}, num_warps=2) for size in (512, 1024)], key=["n"])(scale)
@@ -186,6 +192,22 @@ def test_results_in_a_view_survive_an_argument_that_overlaps_it():
         scale[(1,)](whole, whole[32:], 32, 2.0, BLOCK=32)
         scale[(1,)](whole[32:], whole, 32, 2.0, BLOCK=32)
     assert np.array_equal(whole, [*(4 * np.arange(32)), *(2 * np.arange(32))])
+
+
+def test_accesses_outside_an_array_are_errors_unless_the_recording_is_lenient():
+    x, out = np.ones(1, np.float32), np.ones(1024, np.float32)
+    with recorded_launches() as traces:
+        add_one[(1,)](x, out, BLOCK=1024)
+    with pytest.raises(TraceError, match=r"past the end of x_ptr .*; a GPU may not notice .* lenient=True"):
+        predict(traces[0], "a100", sms=1)
+    with recorded_launches(values=True, lenient=True) as traces:
+        add_one[(1,)](x, out, BLOCK=1024)
+    assert predict(traces[0], "a100", sms=1).sectors == 128
+    assert x.tolist() == [1] and out.tolist() == [2] + [1] * 1023
+    with recorded_launches(lenient=True) as traces:
+        add_one[(1,)](x, out, BLOCK=1024, offset=1 << 24)
+    with pytest.raises(TraceError, match=r"thread \(0, 0, 0\) of block \(0, 0, 0\)$"):
+        predict(traces[0], "a100", sms=1)
 
 
 def test_results_of_tensor_cores_leave_the_arrays_with_a_warning():

@@ -14,7 +14,8 @@ from rdmodel.cli.main import main
 from rdmodel.errors import TraceError
 from rdmodel.trace import Op
 from tests.support.gather_recordings import INDEX, X, add_launch, begin_recording, end_recording
-from tracegen.recording.memory import MARGIN, AddressSpace
+from tracegen.ptx.emulator.device_memory import MARGIN
+from tracegen.recording.memory import AddressSpace
 from tracegen.recording.replay import launches
 
 

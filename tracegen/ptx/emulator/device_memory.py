@@ -19,6 +19,12 @@ MODULE_BASE = 1 << 44
 LOCAL_BASE = 1 << 45
 """Address of local memory in traces: 32 times a thread's bytes per warp, with interleaved words."""
 
+MARGIN = 1 << 21
+"""Bytes around an allocation that a device may read without an error: it maps pages of 2 MB."""
+
+OUTSIDE = "memory outside allocations"
+"""Name of arrays of zeros that stand for such bytes."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceBuffer:
