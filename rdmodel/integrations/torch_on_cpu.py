@@ -44,7 +44,7 @@ def torch_on_cpu(gpu: GPU, capability: tuple[int, int]) -> Iterator[bool]:
         (torch, "set_default_device", _default_on_cpu(torch)),
         (torch, "compile", _leave),
         (torch.autograd, "_engine_run_backward", _run_with(redirection, torch.autograd._engine_run_backward)),
-        *_autocast_on_cpu(torch.amp.autocast_mode.autocast),
+        *_autocast_on_cpu(torch),
     ]
     with ExitStack() as stack:
         for owner, name, replacement in patches:
@@ -120,16 +120,17 @@ def _default_on_cpu(torch: Any) -> Callable[[Any], None]:
     return lambda device: original(_on_cpu(torch, device))
 
 
-def _autocast_on_cpu(autocast: Any) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
+def _autocast_on_cpu(torch: Any) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield methods of the class ``torch.autocast`` for which mixed precision on a GPU is also that on the CPU."""
+    autocast = torch.amp.autocast_mode.autocast
     enter, leave = autocast.__enter__, autocast.__exit__
     partners: list[Any] = []
 
     def enter_both(self: Any) -> Any:
         if self.device == "cuda":
-            partners.append(
-                autocast("cpu", dtype=self.fast_dtype, enabled=self._enabled, cache_enabled=self._cache_enabled)
-            )
+            # On the CPU, others are refused with a warning; single precision casts next to nothing.
+            enabled = self._enabled and self.fast_dtype in (torch.bfloat16, torch.float16)
+            partners.append(autocast("cpu", dtype=self.fast_dtype, enabled=enabled, cache_enabled=self._cache_enabled))
             enter(partners[-1])
         return enter(self)
 

@@ -56,7 +56,7 @@ def test_a_backward_pass_sees_the_gpu_as_the_forward_pass_does(gpu):
     assert torch.equal(x.grad, torch.full((4,), 2.0))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_mixed_precision_gives_kernels_the_types_that_they_have_on_a_gpu(gpu, dtype):
     seen, x = [], torch.ones(4, 8, device="cuda")
     with torch.autocast("cuda", dtype=dtype):
