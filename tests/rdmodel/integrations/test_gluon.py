@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import pytest
 
 from rdmodel import predict
 from rdmodel.integrations.triton import recorded_launches, trace
 from rdmodel.trace.counting import count_work
+from tests.support.tensor_descriptors import Descriptor
 
 pytest.importorskip("triton")
 gluon = pytest.importorskip("triton.experimental.gluon")
@@ -18,25 +16,6 @@ gl = pytest.importorskip("triton.experimental.gluon.language")
 hopper = pytest.importorskip("triton.experimental.gluon.language.nvidia.hopper")
 blackwell = pytest.importorskip("triton.experimental.gluon.language.nvidia.blackwell")
 mbarrier, tma = hopper.mbarrier, hopper.tma
-
-
-@dataclass
-class Descriptor:
-    """The fields of Gluon's ``TensorDescriptor``, which takes tensors of torch only."""
-
-    base: Any
-    block_shape: list[int]
-    layout: Any
-    padding: str = "zero"
-    round_f32_to_tf32: bool = False
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.base.shape
-
-    @property
-    def strides(self) -> list[int]:
-        return [stride // self.base.itemsize for stride in self.base.strides]
 
 
 def described(array, *block):

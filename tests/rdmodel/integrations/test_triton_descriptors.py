@@ -6,8 +6,7 @@ On sm_90 a descriptor is a tensor map, whose copies pass the L1; before, it is a
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,27 +15,10 @@ from rdmodel import predict
 from rdmodel.errors import ConfigError
 from rdmodel.integrations.triton import perf_model, trace
 from rdmodel.integrations.triton_tracing import trace_keywords
+from tests.support.tensor_descriptors import Descriptor
 
 triton = pytest.importorskip("triton")
 tl = pytest.importorskip("triton.language")
-
-
-@dataclass
-class Descriptor:
-    """The fields of ``triton.tools.tensor_descriptor.TensorDescriptor``, which takes tensors of torch only."""
-
-    base: Any
-    block_shape: list[int]
-    padding: str = "zero"
-    round_f32_to_tf32: bool = False
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.base.shape
-
-    @property
-    def strides(self) -> list[int]:
-        return [stride // self.base.itemsize for stride in self.base.strides]
 
 
 @triton.jit
