@@ -19,7 +19,7 @@ from rdmodel.timing.launch_time import time
 from rdmodel.trace import WARP, Trace
 
 Tune = Literal["first", "time"]
-"""How an autotuned function gets its configuration (`recorded_launches`)."""
+"""Choices of the configuration of an autotuned function (`recorded_launches`)."""
 
 _OUTSIDE_ADVICE = "; a GPU may not notice such an access: with lenient=True, memory near arrays holds zeros"
 """End of the errors about accesses outside all arrays."""
