@@ -56,8 +56,30 @@ template <class T> struct is_arithmetic : bool_constant<is_integral<T>::value ||
 template <class T, bool = is_arithmetic<T>::value> struct is_signed : bool_constant<(T(-1) < T(0))> {};
 template <class T> struct is_signed<T, false> : false_type {};
 template <class T> struct is_unsigned : bool_constant<is_integral<T>::value && !is_signed<T>::value> {};
-template <class T> struct is_enum : bool_constant<__is_enum(T)> {};
-template <class T> struct is_trivially_copyable : bool_constant<__is_trivially_copyable(T)> {};
+// Traits that the compiler answers, and the values of others.
+#define RDMODEL_VALUE(NAME) template <class T> constexpr bool NAME##_v = NAME<T>::value;
+#define RDMODEL_TRAIT(NAME, ...) \
+  template <class T> struct NAME : bool_constant<__VA_ARGS__> {}; \
+  RDMODEL_VALUE(NAME)
+RDMODEL_TRAIT(is_enum, __is_enum(T))
+RDMODEL_TRAIT(is_trivially_copyable, __is_trivially_copyable(T))
+RDMODEL_TRAIT(is_class, __is_class(T))
+RDMODEL_TRAIT(is_union, __is_union(T))
+RDMODEL_TRAIT(is_empty, __is_empty(T))
+RDMODEL_TRAIT(is_final, __is_final(T))
+RDMODEL_TRAIT(is_pod, __is_pod(T))
+RDMODEL_TRAIT(is_trivial, __is_trivial(T))
+RDMODEL_TRAIT(is_standard_layout, __is_standard_layout(T))
+RDMODEL_TRAIT(is_abstract, __is_abstract(T))
+RDMODEL_TRAIT(is_polymorphic, __is_polymorphic(T))
+RDMODEL_TRAIT(is_default_constructible, __is_constructible(T))
+RDMODEL_TRAIT(is_copy_constructible, __is_constructible(T, const T&))
+RDMODEL_TRAIT(is_move_constructible, __is_constructible(T, T&&))
+RDMODEL_TRAIT(is_trivially_default_constructible, __is_trivially_constructible(T))
+RDMODEL_TRAIT(is_trivially_copy_constructible, __is_trivially_constructible(T, const T&))
+RDMODEL_TRAIT(is_copy_assignable, __is_assignable(T&, const T&))
+RDMODEL_TRAIT(is_move_assignable, __is_assignable(T&, T&&))
+#undef RDMODEL_TRAIT
 template <class Base, class T> struct is_base_of : bool_constant<__is_base_of(Base, T)> {};
 template <class T> T&& declval();
 template <class... T> struct common_type;
@@ -68,16 +90,6 @@ template <class T, class U> struct common_type<T, U> {
 template <class T, class U, class... V> struct common_type<T, U, V...>
     : common_type<typename common_type<T, U>::type, V...> {};
 template <class... T> using common_type_t = typename common_type<T...>::type;
-template <class T> constexpr bool is_void_v = is_void<T>::value;
-template <class T> constexpr bool is_const_v = is_const<T>::value;
-template <class T> constexpr bool is_pointer_v = is_pointer<T>::value;
-template <class T> constexpr bool is_floating_point_v = is_floating_point<T>::value;
-template <class T> constexpr bool is_integral_v = is_integral<T>::value;
-template <class T> constexpr bool is_arithmetic_v = is_arithmetic<T>::value;
-template <class T> constexpr bool is_signed_v = is_signed<T>::value;
-template <class T> constexpr bool is_unsigned_v = is_unsigned<T>::value;
-template <class T> constexpr bool is_enum_v = is_enum<T>::value;
-template <class T> constexpr bool is_trivially_copyable_v = is_trivially_copyable<T>::value;
 template <class T> struct add_const { using type = const T; };
 template <class T> struct add_volatile { using type = volatile T; };
 template <class T> struct add_pointer { using type = remove_reference_t<T>*; };
@@ -131,27 +143,6 @@ template <class T> struct is_volatile<volatile T> : true_type {};
 template <class T> struct is_null_pointer : is_same<remove_cv_t<T>, decltype(nullptr)> {};
 template <class T> struct is_scalar
     : bool_constant<is_arithmetic<T>::value || is_enum<T>::value || is_pointer<remove_cv_t<T>>::value> {};
-// Traits that the compiler answers, with one type and with several ones.
-#define RDMODEL_TRAIT(NAME, ...) \
-  template <class T> struct NAME : bool_constant<__VA_ARGS__> {}; \
-  template <class T> constexpr bool NAME##_v = NAME<T>::value;
-RDMODEL_TRAIT(is_class, __is_class(T))
-RDMODEL_TRAIT(is_union, __is_union(T))
-RDMODEL_TRAIT(is_empty, __is_empty(T))
-RDMODEL_TRAIT(is_final, __is_final(T))
-RDMODEL_TRAIT(is_pod, __is_pod(T))
-RDMODEL_TRAIT(is_trivial, __is_trivial(T))
-RDMODEL_TRAIT(is_standard_layout, __is_standard_layout(T))
-RDMODEL_TRAIT(is_abstract, __is_abstract(T))
-RDMODEL_TRAIT(is_polymorphic, __is_polymorphic(T))
-RDMODEL_TRAIT(is_default_constructible, __is_constructible(T))
-RDMODEL_TRAIT(is_copy_constructible, __is_constructible(T, const T&))
-RDMODEL_TRAIT(is_move_constructible, __is_constructible(T, T&&))
-RDMODEL_TRAIT(is_trivially_default_constructible, __is_trivially_constructible(T))
-RDMODEL_TRAIT(is_trivially_copy_constructible, __is_trivially_constructible(T, const T&))
-RDMODEL_TRAIT(is_copy_assignable, __is_assignable(T&, const T&))
-RDMODEL_TRAIT(is_move_assignable, __is_assignable(T&, T&&))
-#undef RDMODEL_TRAIT
 template <class T, class... A> struct is_constructible : bool_constant<__is_constructible(T, A...)> {};
 template <class T, class... A> struct is_trivially_constructible
     : bool_constant<__is_trivially_constructible(T, A...)> {};
@@ -160,11 +151,9 @@ template <class T, class... A> constexpr bool is_constructible_v = is_constructi
 template <class T, class... A> constexpr bool is_trivially_constructible_v = is_trivially_constructible<T, A...>::value;
 template <class From, class To> constexpr bool is_convertible_v = is_convertible<From, To>::value;
 template <class Base, class T> constexpr bool is_base_of_v = is_base_of<Base, T>::value;
-template <class T> constexpr bool is_lvalue_reference_v = is_lvalue_reference<T>::value;
-template <class T> constexpr bool is_rvalue_reference_v = is_rvalue_reference<T>::value;
-template <class T> constexpr bool is_reference_v = is_reference<T>::value;
-template <class T> constexpr bool is_array_v = is_array<T>::value;
-template <class T> constexpr bool is_volatile_v = is_volatile<T>::value;
-template <class T> constexpr bool is_null_pointer_v = is_null_pointer<T>::value;
-template <class T> constexpr bool is_scalar_v = is_scalar<T>::value;
+RDMODEL_VALUE(is_void) RDMODEL_VALUE(is_const) RDMODEL_VALUE(is_pointer) RDMODEL_VALUE(is_floating_point)
+RDMODEL_VALUE(is_integral) RDMODEL_VALUE(is_arithmetic) RDMODEL_VALUE(is_signed) RDMODEL_VALUE(is_unsigned)
+RDMODEL_VALUE(is_lvalue_reference) RDMODEL_VALUE(is_rvalue_reference) RDMODEL_VALUE(is_reference)
+RDMODEL_VALUE(is_array) RDMODEL_VALUE(is_volatile) RDMODEL_VALUE(is_null_pointer) RDMODEL_VALUE(is_scalar)
+#undef RDMODEL_VALUE
 }
