@@ -130,8 +130,7 @@ struct GenericPackedTensorAccessor {
   __device__ Index stride(Index i) const { return strides_[i]; }
   __device__ T *data() const { return data_; }
   __device__ decltype(auto) operator[](Index i) const {
-    if constexpr (N == 1) return (data_[strides_[0] * i]);
-    else return TensorAccessor<T, N - 1, Traits, Index>{data_ + strides_[0] * i, sizes_ + 1, strides_ + 1};
+    return TensorAccessor<T, N, Traits, Index>{data_, sizes_, strides_}[i];
   }
 };
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
