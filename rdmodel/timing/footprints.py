@@ -39,12 +39,14 @@ class Footprint(NamedTuple):
 class Footprints:
     """The footprints of the blocks of a trace in pieces of `unit` bytes, a power of two; each block is made once.
 
-    It takes time O(instructions of the block), and memory O(distinct pieces).
+    It takes time O(instructions of the block), and memory O(distinct pieces). `instructions` counts the memory
+    instructions of warps in all blocks that were made.
     """
 
     def __init__(self, trace: Trace, unit: int) -> None:
         self.trace, self.unit = trace, unit
         self.known: dict[int, Footprint] = {}
+        self.instructions = 0
         self._chunk = Chunk(INSTRUCTIONS_AT_A_TIME, PIECES_AT_A_TIME, details=True)
 
     def of(self, block: int) -> Footprint:
@@ -83,6 +85,7 @@ class Footprints:
             loads = outside & (op != int(Op.STORE))
             parts.add(pieces[loads], rows[loads], pieces[outside & (op != int(Op.LOAD))])
             row += chunk.n
+        self.instructions += row
 
     def _read_lanes(self, block: int, parts: _Parts) -> None:
         """Add the pieces that the lanes of a block access, instruction by instruction."""
@@ -94,6 +97,7 @@ class Footprints:
             loads = np.repeat(behind & (columns.op != int(Op.STORE)), lanes)
             stores = np.repeat(behind & (columns.op != int(Op.LOAD)), lanes)
             lengths = np.diff(columns.warp_start)
+            self.instructions += len(columns)
             begins = np.array([seen.get(first + warp, 0) for warp in range(len(lengths))], np.int64)
             rows = np.arange(len(columns)) - np.repeat(columns.warp_start[:-1] - begins, lengths)
             parts.add(pieces[loads], np.repeat(rows, lanes)[loads], pieces[stores])
