@@ -9,65 +9,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
-from rdmodel.integrations.torch_on_cpu import device_of
+from rdmodel.integrations.host_memory import HostMemory, find_memory, translate_addresses
 from rdmodel.trace import Trace
 
 if TYPE_CHECKING:
     from tracegen.ptx.emulator.emulated_launch import DeviceBuffer, EmulatedLaunch
 
 _MAX_INSTRUCTIONS = 10**9
-_BITS_OF_TORCH = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
-"""Types of torch that NumPy lacks."""
-
 Shape = int | Sequence[int]
 """A grid or a block: one to three numbers (x, y, z)."""
 
 
-def memory_span(name: str, value: Any, *, writeable: bool = False) -> NDArray[Any]:
-    """Return the memory that a NumPy array or a tensor on the CPU spans, as one dimension without gaps.
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Memory of the host, its copy on the device, and the bytes from `first` to `end` that arguments span."""
 
-    With `writeable`, the span may be written where the array may. Raises `ConfigError` for a tensor on another device,
-    and for negative strides.
-    """
-    if not isinstance(value, np.ndarray):
-        if (device := device_of(value)) != "cpu":
-            raise ConfigError(f"{name}: is on {device}: must be on the CPU")
-        value = value.detach()
-        if str(value.dtype).removeprefix("torch.") in _BITS_OF_TORCH:
-            import torch
+    memory: HostMemory
+    buffer: DeviceBuffer
+    first: int
+    end: int
 
-            value = value.view(torch.int16 if value.element_size() == 2 else torch.int8)
-        value = value.numpy()
-    if not value.size:
-        return np.zeros(0, value.dtype)
-    if any(stride < 0 for stride in value.strides):
-        raise ConfigError(f"{name}: has a negative stride: pass a copy of it")
-    # In units of bytes: strides of a field of a structure need not be multiples of its size.
-    span = sum((size - 1) * stride for size, stride in zip(value.shape, value.strides, strict=True)) + value.itemsize
-    flat: NDArray[Any] = np.lib.stride_tricks.as_strided(value.view(np.ndarray), (1,), (value.itemsize,))
-    return np.lib.stride_tricks.as_strided(flat.view(np.uint8), (span,), (1,), writeable=writeable)
-
-
-def host_span(name: str, value: Any) -> tuple[int, int]:
-    """Return the address of an array in this process, and the bytes that it spans."""
-    span = memory_span(name, value)
-    return int(span.ctypes.data), span.size
-
-
-def translate_addresses(value: Any, spans: Sequence[tuple[int, int, int]]) -> Any:
-    """Return an array with its addresses of this process as addresses of the device; other numbers stay.
-
-    `spans` has the address of each array here, its bytes, and its address on the device.
-    """
-    if not spans:
-        return value
-    given = np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
-    numbers = given.copy()
-    for here, size, there in spans:
-        inside = (given >= here) & (given < here + size)
-        numbers[inside] = given[inside] - here + there
-    return numbers
+    def extended(self, memory: HostMemory) -> _Placed:
+        """Return it with another part of the same memory that an argument spans."""
+        kept = memory if memory.writeable else self.memory
+        first, end = min(self.first, memory.offset), max(self.end, memory.offset + memory.size)
+        return _Placed(kept, self.buffer, first, end)
 
 
 class PtxLaunch:
@@ -92,17 +60,28 @@ class PtxLaunch:
         self._machine = LoadedModule(module)
         self._machine.memory.advice = advice
         self._lenient = lenient
-        # An array that is passed twice is one array on the device.
-        self._placed: dict[int, tuple[str, Any, DeviceBuffer]] = {}
+        # By address and bytes on the host: arrays that share their memory share it on the device.
+        self._placed: dict[tuple[int, int], _Placed] = {}
         self._given: list[int | float | bytes] = []
 
-    def address(self, name: str, value: Any) -> int:
-        """Place a copy of an array in device memory and return its address."""
-        if id(value) not in self._placed:
-            content = memory_span(name, value).copy()
+    def address(self, name: str, value: Any, spans: Sequence[tuple[int, int, int]] = ()) -> int:
+        """Place a copy of the memory that an array belongs to on the device, and return the address of the array.
+
+        The copy has addresses of the device for addresses of the `spans`: address here, bytes, address on the device.
+        """
+        memory = find_memory(name, value)
+        key = memory.address, memory.bytes
+        if key not in self._placed:
+            content = memory.content().copy()
             place = self._allocate_between_margins if self._lenient else self._machine.allocate
-            self._placed[id(value)] = name, value, place(content, name)
-        return int(self._placed[id(value)][2].base)
+            self._placed[key] = _Placed(memory, place(content, name), memory.offset, memory.offset + memory.size)
+        else:
+            self._placed[key] = self._placed[key].extended(memory)
+        placed = self._placed[key]
+        self._machine.memory.name_part(placed.buffer.base, placed.first, placed.end - placed.first)
+        if spans:
+            translate_addresses(placed.buffer.array.view(np.uint8), memory.offset % 8, spans)
+        return int(placed.buffer.base) + memory.offset
 
     def _allocate_between_margins(self, content: NDArray[np.uint8], name: str) -> DeviceBuffer:
         from tracegen.arrays import ALIGNMENT
@@ -136,15 +115,14 @@ class PtxLaunch:
         Raises `TraceError` for a result that is not computed, such as one of tensor cores; the arrays then stay.
         """
         launched = self._launch(grid, block, shared, values=True)
+        before = [placed.buffer.array.copy() for placed in self._placed.values()]
         for number in range(launched.launch.blocks):
             launched.run(number, record=False)
-        memories = [memory_span(name, value, writeable=True) for name, value, _ in self._placed.values()]
-        contents = [buffer.array for *_, buffer in self._placed.values()]
-        spans = [(memory, new[: memory.size]) for memory, new in zip(memories, contents, strict=True)]
-        # Arrays may overlap, each with a copy on the device: all are compared before the first is written.
-        changes = [(memory, new, memory != new) for memory, new in spans if memory.size and memory.flags.writeable]
-        for memory, new, changed in changes:
-            memory[changed] = new[changed]
+        for placed, old in zip(self._placed.values(), before, strict=True):
+            if placed.memory.writeable and placed.memory.bytes:
+                memory = placed.memory.content()
+                changed = (placed.buffer.array != old)[: memory.size]
+                memory[changed] = placed.buffer.array[: memory.size][changed]
 
     def _launch(self, grid: Shape, block: Shape, shared: int, *, values: bool) -> EmulatedLaunch:
         if len(self._given) != len(self.parameters):

@@ -89,8 +89,44 @@ class _Stream:
         return _Event() if event is None else event
 
 
+class _Generator:
+    """Stands for the generator of random numbers of the device; its state has its seed and its offset."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._state: list[int] = [torch.initial_seed() % (1 << 63), 0]
+
+    def initial_seed(self) -> int:
+        """Return the seed."""
+        return self._state[0]
+
+    def manual_seed(self, seed: int) -> _Generator:
+        """Set the seed."""
+        self._state = [seed % (1 << 63), 0]
+        return self
+
+    def get_state(self) -> Any:
+        """Return a tensor of 16 bytes."""
+        return self._torch.tensor(self._state, dtype=self._torch.int64).view(self._torch.uint8)
+
+    def set_state(self, state: Any) -> None:
+        """Set the seed and the offset."""
+        self._state = state.view(self._torch.int64).tolist()
+
+    def get_offset(self) -> int:
+        """Return the offset."""
+        return self._state[1]
+
+    def set_offset(self, offset: int) -> None:
+        """Set the offset."""
+        self._state[1] = offset
+
+
 class _Context:
     """Stands for contexts that choose a device or a stream."""
+
+    idx = 0
+    prev_idx = -1
 
     def __init__(self, *_: Any, **__: Any) -> None:
         """Take a device or a stream."""
@@ -102,15 +138,15 @@ class _Context:
         """End nothing."""
 
 
-def cuda_answers(torch: Any, gpu: GPU, capability: tuple[int, int]) -> Mapping[str, Callable[..., Any]]:
-    """Return functions and classes for the names of ``torch.cuda`` that programs ask about their device.
+def cuda_answers(torch: Any, gpu: GPU, capability: tuple[int, int]) -> Mapping[str, Any]:
+    """Return functions, classes and values for the names of ``torch.cuda`` that programs ask about their device.
 
     No two are the same object, because ``torch.compile`` keeps a table of the functions of torch. Random numbers are
     those of the CPU, where they are drawn.
     """
     values = device_properties(gpu, _MEMORY) | {"major": capability[0], "minor": capability[1]}
     properties = SimpleNamespace(name=gpu.name, **{name: values[source] for name, source in _PROPERTIES.items()})
-    stream = _Stream()
+    stream, generator = _Stream(), _Generator(torch)
 
     def nothing() -> Callable[..., None]:
         def do_nothing(*_: Any, **__: Any) -> None:
@@ -144,9 +180,42 @@ def cuda_answers(torch: Any, gpu: GPU, capability: tuple[int, int]) -> Mapping[s
         "device": subclass(_Context),
         "device_of": subclass(_Context),
         "stream": subclass(_Context),
+        "default_generators": (generator,),
+        "initial_seed": generator.initial_seed,
+        "is_initialized": returns(True),
+        "get_arch_list": returns(["sm_{}{}".format(*capability)]),
+        "memory_stats": returns({}),
+        "can_device_access_peer": returns(False),
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
         **{name: nothing() for name in _WITHOUT_EFFECT},
+    }
+
+
+def accelerator_answers(torch: Any, capability: tuple[int, int]) -> Mapping[str, Callable[..., Any]]:
+    """Return functions for the names of ``torch.accelerator``, which programs for several kinds of devices ask."""
+
+    def returns(value: Any) -> Callable[..., Any]:
+        return lambda *_, **__: value
+
+    stream = _Stream()
+    return {
+        "is_available": returns(True),
+        "device_count": returns(1),
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": returns(0),
+        "current_device_idx": returns(0),
+        "set_device_index": returns(None),
+        "set_device_idx": returns(None),
+        "current_stream": returns(stream),
+        "set_stream": returns(None),
+        "synchronize": returns(None),
+        "empty_cache": returns(None),
+        "memory_allocated": returns(0),
+        "memory_reserved": returns(0),
+        "max_memory_allocated": returns(0),
+        "get_memory_info": returns((_MEMORY, _MEMORY)),
+        "device_index": type("device_index", (_Context,), {}),
     }
 
 
@@ -156,6 +225,8 @@ _WITHOUT_EFFECT = (
     "set_device",
     "set_stream",
     "init",
+    "_lazy_init",
+    "ipc_collect",
     "manual_seed",
     "manual_seed_all",
     "reset_peak_memory_stats",

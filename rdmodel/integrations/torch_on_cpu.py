@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from rdmodel.gpu.config import GPU
-from rdmodel.integrations.torch_device import cuda_answers
+from rdmodel.integrations.torch_device import accelerator_answers, cuda_answers
 
 
 def device_of(value: Any) -> str:
@@ -20,12 +20,15 @@ def device_of(value: Any) -> str:
 
 
 @contextmanager
-def torch_on_cpu(gpu: GPU, capability: tuple[int, int]) -> Iterator[bool]:
+def torch_on_cpu(
+    gpu: GPU, capability: tuple[int, int], handed_out: Callable[[Any], None] = lambda tensor: None
+) -> Iterator[bool]:
     """Redirect torch from GPUs to the CPU within a ``with`` block; without torch, or with a GPU, change nothing.
 
     Devices such as ``"cuda"`` become the CPU wherever functions of torch and methods of tensors take one. Tensors say
     that they are on ``"cuda:0"``, and questions about the device are answered for `gpu` and its compute `capability`.
-    Mixed precision works as on a GPU. Nothing is compiled by ``torch.compile``, which would make code for the CPU.
+    `handed_out` gets each tensor whose address the program asks for. Mixed precision works as on a GPU. Nothing is
+    compiled by ``torch.compile``, which would make code for the CPU.
     Yields whether torch is redirected.
     """
     try:
@@ -37,9 +40,12 @@ def torch_on_cpu(gpu: GPU, capability: tuple[int, int]) -> Iterator[bool]:
     if torch.cuda.is_available():
         yield False
         return
-    redirection = _redirection(torch)
+    redirection = _redirection(torch, handed_out)
     patches = [
         *((torch.cuda, name, answer) for name, answer in cuda_answers(torch, gpu, capability).items()),
+        *((torch.accelerator, name, answer) for name, answer in accelerator_answers(torch, capability).items()),
+        (torch._C, "_cuda_getCurrentRawStream", lambda device=0: 0),
+        (torch.Tensor, "record_stream", lambda tensor, stream: None),
         (torch, "Generator", _generator_on_cpu(torch)),
         (torch, "set_default_device", _default_on_cpu(torch)),
         (torch, "compile", _leave),
@@ -48,7 +54,7 @@ def torch_on_cpu(gpu: GPU, capability: tuple[int, int]) -> Iterator[bool]:
     ]
     with ExitStack() as stack:
         for owner, name, replacement in patches:
-            stack.enter_context(patch.object(owner, name, replacement))
+            stack.enter_context(patch.object(owner, name, replacement, create=owner is torch._C))
         # Its default compares devices, which a tensor tells differently where torch calls back and the mode is off.
         checks = torch.utils.checkpoint._allowed_determinism_checks_to_fns
         stack.enter_context(patch.dict(checks, default=lambda x: {"shape": x.shape, "dtype": x.dtype}))
@@ -63,7 +69,7 @@ def _leave(model: Any = None, **options: Any) -> Any:
     return (lambda function: function) if model is None else model
 
 
-def _redirection(torch: Any) -> Any:
+def _redirection(torch: Any, handed_out: Callable[[Any], None]) -> Any:
     """Return a mode of torch in which its functions and the methods of tensors use the CPU for a GPU."""
     is_cuda, device, first_gpu = torch.Tensor.is_cuda, torch.Tensor.device, torch.device("cuda", 0)
 
@@ -84,6 +90,10 @@ def _redirection(torch: Any) -> Any:
             return first_gpu if real.type == "cpu" else real
         if name == "get_device":
             return 0
+        if name == "data_ptr":
+            handed_out(args[0])
+        if name == "type" and len(args) == 1 and not kwargs:
+            return str(function(*args)).replace("torch.", "torch.cuda.", 1)
         if name == "to":
             args = tuple(_on_cpu(torch, argument) for argument in args)
         return function(*args, **{key: _on_cpu(torch, value) for key, value in (kwargs or {}).items()})

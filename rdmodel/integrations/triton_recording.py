@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Literal
 from unittest.mock import patch
 
@@ -12,11 +13,19 @@ from rdmodel import presets
 from rdmodel.common.checks import check_choice
 from rdmodel.errors import ConfigError, RdmodelError, TraceError
 from rdmodel.gpu.config import GPU
+from rdmodel.integrations.host_memory import HandedOut
 from rdmodel.integrations.ptx_launch import target_capability
 from rdmodel.integrations.torch_on_cpu import torch_on_cpu
-from rdmodel.integrations.triton_tracing import OPTIONS, CompiledLaunch, compile_launch, execute_launch, trace_launch
+from rdmodel.integrations.triton_driver import Driver, loaded_kernel
+from rdmodel.integrations.triton_tracing import (
+    CompiledLaunch,
+    compile_launch,
+    evaluate_grid,
+    execute_launch,
+    trace_launch,
+)
 from rdmodel.timing.launch_time import time
-from rdmodel.trace import WARP, Trace
+from rdmodel.trace import Trace
 
 Tune = Literal["first", "time"]
 """Choices of the configuration of an autotuned function (`recorded_launches`)."""
@@ -39,8 +48,11 @@ def recorded_launches(
 
     The program works as it is, with NumPy arrays and tensors of torch: each launch ``kernel[grid](...)`` becomes a
     trace at once, with the memory as it is. Without `values` it does not run: arrays that a kernel writes keep their
-    old values, and a later launch whose addresses or branches depend on these is traced with the old ones. Where torch
-    has no GPU, tensors stay on the CPU and say that they are on ``"cuda:0"``, questions about the device are answered
+    old values, and a later launch whose addresses or branches depend on these is traced with the old ones. A program
+    may also launch a compiled kernel again, as ``kernel[grid](...)`` returns it. What it measures
+    (``triton.testing.do_bench`` and the benchmarks of autotuners) are the times that are predicted for `gpu`; measured
+    launches are not recorded. Arguments may have addresses of tensors, as ``x.data_ptr()`` tells them. Where torch has
+    no GPU, tensors stay on the CPU and say that they are on ``"cuda:0"``, questions about the device are answered
     for `gpu`, mixed precision works as on a GPU, and ``torch.compile`` compiles nothing.
 
     Parameters
@@ -77,56 +89,104 @@ def recorded_launches(
     check_choice("tune", tune, Tune)
     try:
         import triton
+        import triton.testing
         from triton.runtime.autotuner import Autotuner
         from triton.runtime.jit import JITFunction
     except ImportError as error:
         raise ConfigError(f"triton: cannot be imported ({error}): install it with 'rdmodel[triton]'") from None
     device, capability = presets.gpu(gpu), target_capability(architecture)
     outside = {"lenient": True} if lenient else {"advice": _OUTSIDE_ADVICE}
-    recorder = _Recorder(architecture, values, then, device if tune == "time" else None, outside)
+    handed_out = HandedOut()
+    recorder = _Recorder(architecture, values, then, device, tune, {"handed_out": handed_out, **outside})
     with ExitStack() as stack:
-        redirected = stack.enter_context(torch_on_cpu(device, capability))
-        stand_in = _Driver(device, capability, "cuda:0" if redirected else "cpu")
-        stack.enter_context(patch.object(JITFunction, "run", lambda *args, **meta: recorder.run(*args, **meta)))
-        stack.enter_context(patch.object(Autotuner, "run", lambda *args, **meta: recorder.tune(*args, **meta)))
-        stack.enter_context(patch.object(triton.runtime.driver, "_active", stand_in))
+        redirected = stack.enter_context(torch_on_cpu(device, capability, handed_out.add))
+        stand_in = Driver(device, capability, "cuda:0" if redirected else "cpu", recorder.benchmark)
+        for owner, name, replacement in (
+            (JITFunction, "run", lambda *args, **meta: recorder.run(*args, **meta)),
+            (Autotuner, "run", lambda *args, **meta: recorder.tune(*args, **meta)),
+            (Autotuner, "_bench", lambda *args, **meta: recorder.benchmark_config(*args, **meta)),
+            (triton.testing, "do_bench", recorder.benchmark),
+            (triton.testing, "do_bench_cudagraph", recorder.benchmark),
+            (triton.runtime.driver, "_active", stand_in),
+        ):
+            stack.enter_context(patch.object(owner, name, replacement))
+        _active.append(recorder)
+        stack.callback(_active.pop)
         yield recorder.recorded
 
 
 class _Recorder:
-    """Stands for Triton's launches; `timed_for` is the GPU whose times choose among configurations, if any."""
+    """Stands for Triton's launches; times are those of `gpu`."""
 
     def __init__(
         self,
         architecture: str,
         values: bool,
         then: Callable[[Trace], Any] | None,
-        timed_for: GPU | None,
-        outside: Mapping[str, Any],
+        gpu: GPU,
+        tune: Tune,
+        memory: Mapping[str, Any],
     ) -> None:
         self.recorded: list[Any] = []
-        self._architecture, self._values, self._then, self._timed_for = architecture, values, then, timed_for
-        self._outside = outside
+        self._architecture, self._values, self._then, self._gpu = architecture, values, then, gpu
+        self._by_time = tune == "time"
+        self._memory = memory
         self._trying: list[Trace] | None = None
+        self._tried = 0
         self._best: dict[tuple[Any, ...], Any] = {}
 
     def run(self, function: Any, *args: Any, grid: Any, warmup: bool, **meta: Any) -> Any:
         """Compile and trace a launch of a function, in place of ``JITFunction.run``."""
         for hook in function.pre_run_hooks:
             hook(*args, **meta)
-        names = {parameter.name for parameter in function.params}
-        known = {name: value for name, value in meta.items() if name in names or name in OPTIONS}
-        launch = compile_launch(function, args, known, self._architecture)
-        if warmup:
-            return launch.program
-        made = trace_launch(launch, grid, **self._outside)
+        launch = compile_launch(function, args, meta, self._architecture)
+        again = partial(_launch_again, launch, {name: meta[name] for name in meta if name not in launch.values})
+        program = loaded_kernel(launch.program, again, target_capability(self._architecture))
+        if not warmup:
+            self._record(launch, grid)
+        return program
+
+    def run_again(self, function: Any, values: Mapping[str, Any], options: Mapping[str, Any], grid: Any) -> None:
+        """Trace a launch of a compiled kernel, which may have been compiled for another recording."""
+        self._record(compile_launch(function, (), {**values, **options}, self._architecture), grid)
+
+    def _record(self, launch: CompiledLaunch, grid: Any) -> None:
+        shape = evaluate_grid(launch, grid)
+        made = trace_launch(launch, shape, **self._memory)
         if self._trying is not None:
             self._trying.append(made)
-            return launch.program
+            return
         self.recorded.append(made if self._then is None else self._then(made))
         if self._values:
-            self._execute(launch, grid)
-        return launch.program
+            self._execute(launch, shape)
+
+    def benchmark(
+        self,
+        function: Callable[[], Any],
+        *args: Any,
+        quantiles: Sequence[float] | None = None,
+        return_mode: str = "mean",
+        **options: Any,
+    ) -> Any:
+        """Return the predicted milliseconds of the launches of a function, in place of ``triton.testing.do_bench``."""
+        found = self._milliseconds(function)
+        if quantiles is not None:
+            return [found] * len(quantiles)
+        return [found] if return_mode == "all" else found
+
+    def benchmark_config(self, tuner: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
+        """Return the milliseconds of a configuration thrice, in place of ``Autotuner._bench``.
+
+        Without predicted times, these are greater from one configuration to the next, so that the first one is taken.
+        """
+        if not self._by_time:
+            self._tried += 1
+            return [float(self._tried)] * 3
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        try:
+            return [self._milliseconds(lambda: _launch(tuner, config, args, meta))] * 3
+        except RdmodelError:  # too large for an SM, or a static assertion of the kernel fails
+            return [float("inf")] * 3
 
     def tune(self, tuner: Any, *args: Any, **meta: Any) -> Any:
         """Launch an autotuned function with one of its configurations, in place of ``Autotuner.run``."""
@@ -140,7 +200,7 @@ class _Recorder:
     def _choose(self, tuner: Any, args: tuple[Any, ...], meta: Mapping[str, Any]) -> Any:
         if len(tuner.configs) == 1:
             return tuner.configs[0]
-        if self._timed_for is None:
+        if not self._by_time:
             return next(iter(tuner.prune_configs(meta)))
         given = {**tuner.nargs, **meta}
         values = (given.get(name) for name in tuner.keys)
@@ -156,71 +216,47 @@ class _Recorder:
         failure: RdmodelError | None = None
         for config in tuner.prune_configs(meta):
             try:
-                times.append((self._milliseconds(tuner, config, args, meta), config))
+                times.append((self._milliseconds(partial(_launch, tuner, config, args, meta)), config))
             except RdmodelError as error:  # too large for an SM, or a static assertion of the kernel fails
                 failure = failure or error
         if not times:
             raise failure or ConfigError(f"{tuner.base_fn.__name__}: its pruning leaves no configuration")
         return min(times, key=lambda entry: entry[0])[1]
 
-    def _milliseconds(self, tuner: Any, config: Any, args: tuple[Any, ...], meta: Mapping[str, Any]) -> float:
-        assert self._timed_for is not None
-        self._trying = []
+    def _milliseconds(self, function: Callable[[], Any]) -> float:
+        """Return the predicted time of the launches of a function, which are not recorded."""
+        outer, self._trying = self._trying, []
         try:
-            _launch(tuner, config, args, meta)
-            return sum(time(made, self._timed_for).milliseconds for made in self._trying)
+            function()
+            return sum(time(made, self._gpu).milliseconds for made in self._trying)
         finally:
-            self._trying = None
+            self._trying = outer
 
     def _execute(self, launch: CompiledLaunch, grid: Any) -> None:
         try:
-            execute_launch(launch, grid, **self._outside)
+            execute_launch(launch, grid, **self._memory)
         except TraceError as error:
-            warnings.warn(f"the arrays keep their values: {error}", stacklevel=4)
+            warnings.warn(f"the arrays keep their values: {error}", stacklevel=5)
+
+
+_active: list[_Recorder] = []
+"""The recorders of the ``with`` blocks that the program is in; the last one records."""
+
+
+def _launch_again(launch: CompiledLaunch, options: Mapping[str, Any], grid: Any, args: Sequence[Any]) -> None:
+    """Record a launch of a compiled kernel; its arguments may lack the constants of the compiler."""
+    function = launch.function
+    if not _active:
+        raise ConfigError(f"{function.__name__}: was compiled within recorded_launches: launch it there")
+    names = [parameter.name for parameter in function.params]
+    passed = [parameter.name for parameter in function.params if not parameter.is_constexpr]
+    given = names if len(args) == len(names) else passed
+    if len(args) != len(given):
+        raise ConfigError(f"{function.__name__}: {len(args)} arguments, but it has {len(names)} parameters")
+    _active[-1].run_again(function, {**launch.values, **dict(zip(given, args, strict=True))}, options, grid)
 
 
 def _launch(tuner: Any, config: Any, args: tuple[Any, ...], meta: Mapping[str, Any]) -> Any:
     if config.pre_hook is not None:
         config.pre_hook({**tuner.nargs, **meta, **config.all_kwargs()})
     return tuner.fn.run(*args, **meta, **config.all_kwargs())
-
-
-class _Driver:
-    """The answers to programs that ask Triton for its device; tensors say that they are on `torch_device`."""
-
-    def __init__(self, gpu: GPU, capability: tuple[int, int], torch_device: str) -> None:
-        self._gpu = gpu
-        self._capability = capability
-        self._torch_device = torch_device
-        self.utils = self
-
-    def get_current_target(self) -> Any:
-        from triton.backends.compiler import GPUTarget
-
-        major, minor = self._capability
-        return GPUTarget("cuda", 10 * major + minor, WARP)
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int = 0) -> int:
-        return 0
-
-    def get_device_capability(self, device: int = 0) -> tuple[int, int]:
-        return self._capability
-
-    def get_active_torch_device(self) -> Any:
-        import torch
-
-        return torch.device(self._torch_device)
-
-    def get_device_properties(self, device: int = 0) -> dict[str, int]:
-        return {
-            "multiprocessor_count": self._gpu.sms,
-            "max_shared_mem": self._gpu.shared_memory - self._gpu.shared_memory_reserved,
-            "max_num_regs": self._gpu.registers,
-            "warpSize": WARP,
-        }
-
-    def __getattr__(self, name: str) -> Any:
-        raise ConfigError(f"recorded_launches: the program asks the driver of Triton for {name!r}, which needs a GPU")

@@ -11,7 +11,8 @@ import numpy as np
 
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
-from rdmodel.integrations.ptx_launch import PtxLaunch, host_span, target_capability, translate_addresses
+from rdmodel.integrations.host_memory import HandedOut, find_memory, translate_address
+from rdmodel.integrations.ptx_launch import PtxLaunch, target_capability
 from rdmodel.integrations.torch_on_cpu import device_of
 from rdmodel.trace import WARP, Trace
 
@@ -22,13 +23,11 @@ _TYPES = {
 }  # fmt: skip
 """Triton's types by the names of NumPy and torch."""
 
-_ADDRESSES = ("*i64", "*u64")
-"""Types of arrays that may hold addresses."""
+_OWN_TYPES = frozenset({*_TYPES.values(), "fp8e4b15", "fp8e4b8", "fp8e5b16"})
+"""Triton's types by its own names, which objects have that wrap tensors."""
 
-OPTIONS = (
-    "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "launch_pdl", "launch_cooperative_grid",
-)  # fmt: skip
-"""Keywords of a launch that are options of the compiler."""
+_POINTING = ("*i64", "*u64", "i64", "u64")
+"""Types of arrays and of numbers that may be addresses."""
 
 _ALIGNMENT = 16
 """Numbers and addresses that it divides are marked for the compiler, in bytes for addresses."""
@@ -51,7 +50,8 @@ def trace(
     """Trace a launch ``kernel[grid](*args, **meta)`` of a ``@triton.jit`` or ``@gluon.jit`` function; no GPU is needed.
 
     The arguments are specialised as Triton does it: whole numbers that are 1 are constants, those that 16 divides are
-    marked, and so are all arrays, which begin at multiples of 256 bytes here. The arrays do not change.
+    marked, and so are arrays that begin at multiples of 16 bytes; memory begins at multiples of 256 bytes here, and a
+    view where it begins in the memory of its array. The arrays do not change.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ def trace(
     args, meta
         NumPy arrays or torch tensors on the CPU, descriptors of such tensors
         (``triton.tools.tensor_descriptor.TensorDescriptor``), numbers, Booleans and None; in `meta` also values of
-        ``tl.constexpr`` parameters, and the options ``num_warps``, ``num_stages``, ``num_ctas``, ``maxnreg``,
-        ``enable_fp_fusion``.
+        ``tl.constexpr`` parameters, and the options of the compiler, such as ``num_warps``, ``num_stages``,
+        ``num_ctas`` and ``maxnreg``.
     architecture
         Target of the compiler, such as ``sm_90``.
     blocks
@@ -96,9 +96,9 @@ def trace_keywords(
             name: dataclasses.replace(value) if _is_descriptor(value) else value for name, value in keywords.items()
         }
         pre_hook(keywords)
-    names = {parameter.name for parameter in _function(kernel).params}
+    names, options = {parameter.name for parameter in _function(kernel).params}, compiler_options()
     known = {
-        name: value for name, value in keywords.items() if name in names or (name in OPTIONS and value is not None)
+        name: value for name, value in keywords.items() if name in names or (name in options and value is not None)
     }
     on_cpu = {name: _copy_to_cpu(value) for name, value in known.items()}
     return trace(kernel, grid, architecture=architecture, **on_cpu)
@@ -121,6 +121,15 @@ def _copy_to_cpu(value: Any) -> Any:
 # ---- arguments
 
 
+def compiler_options() -> tuple[str, ...]:
+    """Return the keywords of a launch that are options of the compiler."""
+    try:
+        from triton.backends.nvidia.compiler import CUDAOptions
+    except ImportError:
+        return ()
+    return tuple(option.name for option in dataclasses.fields(CUDAOptions))
+
+
 def _function(kernel: Any) -> Any:
     """Return the function under the decorators of a kernel."""
     while not hasattr(kernel, "params"):
@@ -137,7 +146,7 @@ def _bind(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any]) -> tuple[An
         function = getattr(function, "fn", None)
         if function is None:
             raise ConfigError(f"kernel={kernel!r:.60}: must be a function with @triton.jit")
-    names = [parameter.name for parameter in function.params]
+    names, options = [parameter.name for parameter in function.params], compiler_options()
     title = function.__name__
     if len(args) > len(names):
         raise ConfigError(f"{title}: {len(args)} arguments, but it has {len(names)} parameters")
@@ -145,8 +154,8 @@ def _bind(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any]) -> tuple[An
     for name, value in meta.items():
         if name in values:
             raise ConfigError(f"{title}: {name} is given twice")
-        if name not in names and name not in OPTIONS:
-            raise ConfigError(f"{title}: unknown argument {name}: must be one of {', '.join((*names, *OPTIONS))}")
+        if name not in names and name not in options:
+            raise ConfigError(f"{title}: unknown argument {name}: must be one of {', '.join((*names, *options))}")
         if name in names:
             values[name] = value
     for name, heuristic in heuristics.items():
@@ -170,7 +179,8 @@ def _is_descriptor(value: Any) -> bool:
 
 def _element(name: str, value: Any) -> str:
     """Return the type of an array's elements in Triton's notation."""
-    kind = _TYPES.get(str(value.dtype).removeprefix("torch."))
+    given = str(value.dtype).removeprefix("torch.")
+    kind = _TYPES.get(given, given if given in _OWN_TYPES else None)
     if kind is None:
         raise ConfigError(f"{name}: elements of type {value.dtype}: must be one of {', '.join(_TYPES)}")
     return kind
@@ -181,7 +191,7 @@ def _signature(name: str, parameter: Any, value: Any) -> tuple[str, bool]:
     if parameter.is_constexpr or value is None:
         return "constexpr", False
     if _is_array(value):
-        return f"*{_element(name, value)}", True
+        return f"*{_element(name, value)}", find_memory(name, value).offset % _ALIGNMENT == 0
     if _is_descriptor(value):
         shape, layout = [int(size) for size in value.block_shape], getattr(value, "layout", None)
         of_gluon = "" if layout is None else f",{layout!r}"
@@ -224,7 +234,7 @@ class CompiledLaunch:
 def compile_launch(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any], architecture: str) -> CompiledLaunch:
     """Bind the arguments of a launch, and compile the kernel for them; raise `ConfigError` as `trace` does."""
     function, values = _bind(kernel, args, meta)
-    options = {key: meta[key] for key in OPTIONS if key in meta}
+    options = {key: meta[key] for key in compiler_options() if key in meta}
     try:
         import triton
         from triton.backends.compiler import GPUTarget
@@ -261,50 +271,63 @@ def _source_class(function: Any) -> Any:
     return ASTSource
 
 
+def evaluate_grid(compiled: CompiledLaunch, grid: Grid) -> tuple[int, ...]:
+    """Return the programs along each dimension; a function may also fill and replace arguments of the launch."""
+    given = grid(compiled.values) if callable(grid) else grid
+    return tuple(given) if isinstance(given, Sequence) else (given,)
+
+
 def trace_launch(
     compiled: CompiledLaunch,
     grid: Grid,
     blocks: Sequence[int] | None = None,
     memory: Sequence[Any] = (),
+    *,
+    handed_out: HandedOut | None = None,
     **outside: Any,
 ) -> Trace:
     """Place the arguments of a compiled launch in memory, and return its trace; see `trace`.
 
-    `outside` are the options of `PtxLaunch` about addresses outside the arrays.
+    Addresses in arguments may also point to what is `handed_out`. `outside` are the options of `PtxLaunch` about
+    addresses outside the arrays.
     """
-    launch, shape = _prepare(compiled, grid, memory, outside)
+    launch, shape = _prepare(compiled, grid, memory, handed_out, outside)
     metadata = compiled.program.metadata
     return launch.trace(shape, WARP * metadata.num_warps, shared=metadata.shared, blocks=blocks)
 
 
-def execute_launch(compiled: CompiledLaunch, grid: Grid, **outside: Any) -> None:
+def execute_launch(compiled: CompiledLaunch, grid: Grid, *, handed_out: HandedOut, **outside: Any) -> None:
     """Execute a compiled launch; its arrays then hold the results. Raises `TraceError` for results that are not."""
-    launch, shape = _prepare(compiled, grid, (), outside)
+    launch, shape = _prepare(compiled, grid, (), handed_out, outside)
     metadata = compiled.program.metadata
     launch.execute(shape, WARP * metadata.num_warps, shared=metadata.shared)
 
 
 def _prepare(
-    compiled: CompiledLaunch, grid: Grid, memory: Sequence[Any], outside: Mapping[str, Any]
+    compiled: CompiledLaunch,
+    grid: Grid,
+    memory: Sequence[Any],
+    handed_out: HandedOut | None,
+    outside: Mapping[str, Any],
 ) -> tuple[PtxLaunch, tuple[int, ...]]:
     """Return a launch with all its parameters, and its grid."""
     title, program, values = compiled.function.__name__, compiled.program, compiled.values
     metadata = program.metadata
     launch = PtxLaunch(program.asm["ptx"], title, metadata.name, **outside)
-    spans = [
-        (*host_span(f"memory[{i}]", array), launch.address(f"memory[{i}]", array)) for i, array in enumerate(memory)
-    ]
+    shape = evaluate_grid(compiled, grid)
+    pointing = [values[name] for name, kind in compiled.signature.items() if kind in _POINTING]
+    spans = _place_targets(launch, memory, pointing, handed_out)
     descriptors = iter(getattr(metadata, "tensordesc_meta", None) or ())
     for name, kind in compiled.signature.items():
         value = values[name]
         if kind.startswith("*"):
-            launch.add(launch.address(name, translate_addresses(value, spans) if kind in _ADDRESSES else value))
+            launch.add(launch.address(name, value, spans if kind in _POINTING else ()))
         elif kind.startswith("tensordesc"):
             launch.add(*_descriptor_parameters(name, value, next(descriptors, None), launch))
+        elif kind in _POINTING:
+            launch.add(translate_address(int(value), spans))
         elif kind != "constexpr":
             launch.add(float(value) if isinstance(value, float | np.floating) else int(value))
-    given = grid(values) if callable(grid) else grid
-    shape = tuple(given) if isinstance(given, Sequence) else (given,)
     programs = int(np.prod(shape, dtype=object)) if all(isinstance(n, int | np.integer) for n in shape) else 1
     if shape and isinstance(shape[0], int | np.integer):  # a program is a cluster of as many blocks
         shape = (int(shape[0]) * metadata.num_ctas, *shape[1:])
@@ -313,6 +336,20 @@ def _prepare(
     for name, size in list(scratch.items())[: launch.parameters_left]:
         launch.add(launch.address(name, np.zeros(max(1, size * programs), np.uint8)))
     return launch, shape
+
+
+def _place_targets(
+    launch: PtxLaunch, memory: Sequence[Any], pointing: Sequence[Any], handed_out: HandedOut | None
+) -> list[tuple[int, int, int]]:
+    """Place arrays to which addresses in arguments point; return their addresses here, bytes, and addresses there."""
+    targets = [(f"memory[{i}]", array) for i, array in enumerate(memory)]
+    if handed_out is not None:
+        targets += [(f"address[{i}]", array) for i, array in enumerate(handed_out.targets(pointing))]
+    spans = []
+    for name, array in targets:
+        found, there = find_memory(name, array), launch.address(name, array)
+        spans.append((found.address, found.bytes, there - found.offset))
+    return spans
 
 
 def _descriptor_parameters(

@@ -142,3 +142,32 @@ def test_torch_is_as_before_after_the_block():
         assert torch.cuda.is_available()
     after = [getattr(torch, name) for name in names], torch.autograd._engine_run_backward, torch.cuda.Event
     assert after == before and not torch.cuda.is_available() and str(torch.ones(1).device) == "cpu"
+
+
+def test_questions_about_any_accelerator_are_answered_for_the_gpu(gpu):
+    x = torch.ones(4, device="cuda")
+    assert torch.accelerator.is_available() and torch.accelerator.current_accelerator().type == "cuda"
+    assert torch.accelerator.device_count() == 1 and torch.accelerator.current_device_index() == 0
+    with torch.accelerator.device_index(x.device.index):
+        torch.accelerator.synchronize()
+    x.record_stream(torch.cuda.current_stream())
+    assert x.type() == "torch.cuda.FloatTensor" and x.type(torch.float16).dtype == torch.float16
+
+
+def test_random_numbers_have_generators_and_a_device_has_a_number(gpu):
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    assert generator.initial_seed() == torch.cuda.initial_seed()
+    seed, offset = generator.get_state().view(torch.int64)
+    generator.set_state(torch.tensor([seed, offset + 4], dtype=torch.int64).view(torch.uint8))
+    assert (generator.initial_seed(), generator.get_offset()) == (int(seed), 4)
+    assert torch.cuda.device(0).idx == 0 and torch._C._cuda_getCurrentRawStream(0) == 0
+    assert torch.cuda.get_arch_list() == ["sm_90"] and torch.cuda.is_initialized()
+
+
+def test_the_program_tells_whose_address_it_asks_for():
+    seen = []
+    with torch_on_cpu(presets.gpu("h100"), (9, 0), seen.append):
+        x = torch.ones(4, device="cuda")
+        assert x.data_ptr() and x[1:].data_ptr() - x.data_ptr() == 4
+    x.data_ptr()
+    assert len(seen) == 3

@@ -421,6 +421,18 @@ def test_an_unknown_opcode_is_no_obstacle_where_nothing_depends_on_it():
         columns_of("tensor.magic.b32 %r2, %r1; setp.eq.u32 %p1, %r2, 1; @%p1 ret;", values=False)
 
 
+@pytest.mark.parametrize("number", [(1 << 62) + 1, np.uint64((1 << 63) + 1), -1])
+def test_whole_numbers_of_64_bits_are_passed_exactly(number):
+    source = """.version 8.0 .target sm_80 .address_size 64
+    .visible .entry keep(.param .u64 out, .param .u64 number) {
+      .reg .b64 %rd<3>; ld.param.u64 %rd1, [out]; ld.param.u64 %rd2, [number]; st.global.u64 [%rd1], %rd2; ret;
+    }"""
+    machine = LoadedModule(module_of(source))
+    out = machine.allocate(np.zeros(1, np.uint64), "out")
+    machine.launch("keep", 1, 1, [out, number]).run(0)
+    assert int(out.array[0]) == int(number) % (1 << 64)
+
+
 @pytest.mark.parametrize(
     ("args", "error", "message"),
     [

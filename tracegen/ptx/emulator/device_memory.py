@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +28,22 @@ OUTSIDE = "memory outside allocations"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceBuffer:
-    """An array in device memory: the kernel reads and writes `array`, which has `bytes` bytes at address `base`."""
+    """An array in device memory: the kernel reads and writes `array`, which has `bytes` bytes at address `base`.
+
+    `named` is the part that launches name, first byte and bytes; None: all of it.
+    """
 
     name: str
     base: int
     bytes: int
     array: NDArray[np.generic] = field(repr=False)
+    named: tuple[int, int] | None = None
 
     @property
     def info(self) -> ArrayInfo:
         """Name, address and size, as part of a `Launch`."""
-        return ArrayInfo(self.name, self.base, self.bytes)
+        first, size = self.named or (0, self.bytes)
+        return ArrayInfo(self.name, self.base + first, size)
 
 
 class DeviceMemory:
@@ -77,6 +82,11 @@ class DeviceMemory:
         bisect.insort(self.buffers, buffer, key=lambda b: b.base)
         self._tables = None
         return buffer
+
+    def name_part(self, base: int, first: int, size: int) -> None:
+        """Let launches name `size` bytes, from byte `first` on, of the array at `base`, not all of it."""
+        at = bisect.bisect_left(self.buffers, base, key=lambda b: b.base)
+        self.buffers[at] = replace(self.buffers[at], named=(first, size))
 
     def tables(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
         """Return device address, bytes and host address of every buffer, by ascending address; at least one row."""

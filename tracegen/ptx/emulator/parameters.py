@@ -48,7 +48,7 @@ def _pack_argument(value: Argument, size: int, type_name: str | None) -> bytes:
         raise ValueError("give it as bytes")
     if PTX_TYPES[type_name].kind == "FLOAT":
         return struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], float(value))
-    if float(value) != int(value):
+    if not isinstance(value, int | np.integer) and float(value) != int(value):
         raise ValueError("it is not a whole number")
     return _pack_integer(int(value), size)
 
