@@ -22,6 +22,11 @@ LOCAL_BASE = 1 << 45
 MARGIN = 1 << 21
 """Bytes around an allocation that a device may read without an error: it maps pages of 2 MB."""
 
+_WORD = 8
+"""Bytes of an address in memory."""
+
+_WORDS_PER_STEP = 1 << 20
+
 OUTSIDE = "memory outside allocations"
 """Name of arrays of zeros that stand for such bytes."""
 
@@ -101,6 +106,19 @@ class DeviceMemory:
         at = bisect.bisect_right(self.buffers, address, key=lambda b: b.base) - 1
         inside = at >= 0 and address <= self.buffers[at].base + self.buffers[at].bytes
         return self.buffers[at] if inside else None
+
+    def may_hold_addresses(self, buffer: DeviceBuffer) -> bool:
+        """Return whether an aligned word in a buffer is the address of a byte in, or just beside, any buffer."""
+        starts = np.array([max(0, b.base - ALIGNMENT) for b in self.buffers], dtype=np.uint64)
+        ends = np.array([b.base + b.bytes + ALIGNMENT for b in self.buffers], dtype=np.uint64)
+        content = buffer.array.reshape(-1).view(np.uint8)[-buffer.base % _WORD :]
+        words = content[: content.size // _WORD * _WORD].view(np.uint64)
+        for first in range(0, words.size, _WORDS_PER_STEP):
+            part = words[first : first + _WORDS_PER_STEP]
+            found = part[(part >= starts[0]) & (part < ends[-1])]
+            if found.size and (found < ends[np.searchsorted(starts, found, "right") - 1]).any():
+                return True
+        return False
 
     def poison_table(self, used: bool) -> NDArray[np.uint64]:
         """Return the host address of one bit per byte of every buffer; 0 unless `used`.

@@ -24,6 +24,7 @@ from tracegen.ptx.emulator._emulator import Emulator, Status
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator._poison import Poison
+from tracegen.ptx.emulator.access_targets import access_targets, constant_value
 from tracegen.ptx.emulator.block_machine import BlockMachine, FinishedBlock, join_cluster, run_cluster
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
 from tracegen.ptx.emulator.launch_directives import (
@@ -39,19 +40,16 @@ from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack
 from tracegen.ptx.emulator.recorded_rows import columns_of_rows
 from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
-from tracegen.ptx.isa._code import TENSOR_MAP
 from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, differs_by_block, read_special_register
-from tracegen.ptx.isa.tensor_map import BYTES as MAP_BYTES
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.chains import Chain, PieceTimes, straight_pieces
 from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.lowering.notes import decisive_variables
-from tracegen.ptx.lowering.pointers import global_targets
 from tracegen.ptx.lowering.poisoning import PoisonFlow
-from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, ParameterPart, encode_steps
+from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, encode_steps
 from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_slots
-from tracegen.ptx.lowering.slicing import PARAMETER, changes_data, depends_on_data, tainted_slots
+from tracegen.ptx.lowering.slicing import changes_data, depends_on_data, tainted_slots
 from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.registers.counting import count_registers
@@ -116,6 +114,8 @@ class LoadedModule:
         unroll: int | None = DEFAULT_UNROLL,
     ) -> EmulatedLaunch:
         """Check a launch of `kernel` and return it; no block is executed yet.
+
+        What the arrays contain now tells whether numbers that the kernel loads can be addresses.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ class EmulatedLaunch:
 
     def _mark_steps(self, values: bool) -> None:
         steps = self._program.steps
-        targets = global_targets(self._program, self._pointers(), self._mapped_arrays())
+        targets = access_targets(self._program, self._parameters, self._machine.memory, self._machine.parameters)
         reduced = reduce_slice(steps, values=False, targets=targets)
         decisive = reduced.members
         self.data_dependent = depends_on_data(steps, decisive, targets)
@@ -287,30 +287,6 @@ class EmulatedLaunch:
         self._code = encode_steps(steps)
         self._regions = self._mark_branches(reduced)
         self._decisive, self._executed = decisive, executed
-
-    def _pointers(self) -> dict[int, str]:
-        """Return the array that each constant of the launch points to, by slot, without numbers that are no address."""
-        found = {}
-        memory = self._machine.memory
-        for slot, constant in enumerate(self._program.constants, start=self._program.variables):
-            address = 0 if isinstance(constant, str) else self._constant(constant)
-            buffer = memory.find(address)
-            if buffer is self._machine.parameters:
-                found[slot] = f"{PARAMETER}{address - buffer.base}"
-            elif buffer is not None:
-                found[slot] = str(buffer.base)
-        return found
-
-    def _mapped_arrays(self) -> dict[str, str]:
-        """Return the array that each parameter with the size of a tensor map describes, if it is one."""
-        found = {}
-        for offset, size, _ in self._program.parameters:
-            if size == MAP_BYTES:
-                start = offset + TENSOR_MAP["MAP_ADDRESS"]
-                buffer = self._machine.memory.find(int.from_bytes(self._parameters[start : start + 8], "little"))
-                if buffer is not None:
-                    found[f"{PARAMETER}{offset}"] = str(buffer.base)
-        return found
 
     def _mark_branches(self, reduced: ReducedSlice) -> NDArray[np.int64]:
         """Change the branches that skip values; return a table with the step behind each region and its slots."""
@@ -359,13 +335,6 @@ class EmulatedLaunch:
 
     # ---- execution
 
-    def _constant(self, constant: Constant) -> int:
-        if isinstance(constant, ParameterPart):
-            part = self._parameters[constant.offset : constant.offset + constant.bytes]
-            return int.from_bytes(part, "little", signed=constant.signed) % (1 << 64)
-        assert isinstance(constant, int)
-        return constant
-
     @cached_property
     def _work_table(self) -> WorkTable:
         return WorkTable(self._program, self._executed)
@@ -403,7 +372,7 @@ class EmulatedLaunch:
         registers = np.zeros((max(1, program.slots), threads), dtype=np.uint64)
         for row, constant in enumerate(program.constants, start=program.variables):
             if not isinstance(constant, str):
-                registers[row] = self._constant(constant)
+                registers[row] = constant_value(constant, self._parameters)
             elif not differs_by_block(constant):
                 registers[row] = read_special_register(constant, self.launch, 0, self._cluster)
         counts = np.zeros((len(program.steps), len(COUNTS)), np.int64)

@@ -155,8 +155,13 @@ def spaces_read(step: Step) -> frozenset[str]:
     """Return the spaces that a step reads: of a bulk copy, the one with its tensor map, which tells what to access."""
     tensor_map = frozenset({step.space}) if step.op in ("MOVE_BULK", "COPY_BULK") and step.count else frozenset[str]()
     if step.op == "MOVE_BULK":
-        return _MOVES[step.mode][0] | tensor_map
+        return spaces_moved(step) | tensor_map
     return tensor_map if step.op == "COPY_BULK" else spaces_of(step)
+
+
+def spaces_moved(step: Step) -> frozenset[str]:
+    """Return the spaces that the data of a bulk copy come from."""
+    return _MOVES[step.mode][0]
 
 
 def spaces_written(step: Step) -> frozenset[str]:
