@@ -64,17 +64,21 @@ class PtxLaunch:
         self._placed: dict[tuple[int, int], _Placed] = {}
         self._given: list[int | float | bytes] = []
 
-    def address(self, name: str, value: Any, spans: Sequence[tuple[int, int, int]] = ()) -> int:
+    def address(
+        self, name: str, value: Any, spans: Sequence[tuple[int, int, int]] = (), *, private: bool = False
+    ) -> int:
         """Place a copy of the memory that an array belongs to on the device, and return the address of the array.
 
         The copy has addresses of the device for addresses of the `spans`: address here, bytes, address on the device.
+        A `private` array is scratch memory of the compiler, of which each block has a part of its own.
         """
         memory = find_memory(name, value)
         key = memory.address, memory.bytes
         if key not in self._placed:
             content = memory.content().copy()
             place = self._allocate_between_margins if self._lenient else self._machine.allocate
-            self._placed[key] = _Placed(memory, place(content, name), memory.offset, memory.offset + memory.size)
+            buffer = place(content, name, private=private)
+            self._placed[key] = _Placed(memory, buffer, memory.offset, memory.offset + memory.size)
         else:
             self._placed[key] = self._placed[key].extended(memory)
         placed = self._placed[key]
@@ -83,14 +87,14 @@ class PtxLaunch:
             translate_addresses(placed.buffer.array.view(np.uint8), memory.offset % 8, spans)
         return int(placed.buffer.base) + memory.offset
 
-    def _allocate_between_margins(self, content: NDArray[np.uint8], name: str) -> DeviceBuffer:
+    def _allocate_between_margins(self, content: NDArray[np.uint8], name: str, *, private: bool) -> DeviceBuffer:
         from tracegen.arrays import ALIGNMENT
         from tracegen.ptx.emulator.device_memory import MARGIN, OUTSIDE
 
         if not self._placed:
             self._machine.allocate(MARGIN, OUTSIDE)
         # An access must lie in one array, also one of several words that begins in this array and ends outside.
-        buffer = self._machine.allocate(np.pad(content, (0, -content.nbytes % ALIGNMENT)), name)
+        buffer = self._machine.allocate(np.pad(content, (0, -content.nbytes % ALIGNMENT)), name, private=private)
         self._machine.allocate(MARGIN, OUTSIDE)
         return buffer
 

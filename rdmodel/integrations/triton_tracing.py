@@ -334,7 +334,8 @@ def _prepare(
     scratch = {"global_scratch": getattr(metadata, "global_scratch_size", 0) or 0}
     scratch["profile_scratch"] = getattr(metadata, "profile_scratch_size", 0) or 0
     for name, size in list(scratch.items())[: launch.parameters_left]:
-        launch.add(launch.address(name, np.zeros(max(1, size * programs), np.uint8)))
+        content = np.zeros(max(1, size * programs), np.uint8)
+        launch.add(launch.address(name, content, private=name == "global_scratch"))
     return launch, shape
 
 

@@ -10,7 +10,7 @@ from tracegen.ptx.isa._code import TENSOR_MAP
 from tracegen.ptx.isa.tensor_map import BYTES as MAP_BYTES
 from tracegen.ptx.lowering.pointers import global_targets
 from tracegen.ptx.lowering.program import Constant, LoweredKernel, ParameterPart, Step
-from tracegen.ptx.lowering.slicing import PARAMETER
+from tracegen.ptx.lowering.slicing import PARAMETER, PRIVATE
 
 
 def access_targets(
@@ -20,7 +20,7 @@ def access_targets(
 
     `parameters` are the bytes of the kernel's parameters, which lie at `place` in `memory`.
     """
-    buffers = {str(buffer.base): buffer for buffer in memory.buffers if buffer is not place}
+    buffers = {_name(buffer): buffer for buffer in memory.buffers if buffer is not place}
 
     @cache
     def holds_addresses(name: str) -> bool:
@@ -39,6 +39,10 @@ def constant_value(constant: Constant, parameters: bytes) -> int:
     return constant
 
 
+def _name(buffer: DeviceBuffer) -> str:
+    return f"{PRIVATE if buffer.private else ''}{buffer.base}"
+
+
 def _pointers(program: LoweredKernel, parameters: bytes, memory: DeviceMemory, place: DeviceBuffer) -> dict[int, str]:
     """Return the array that each constant of the launch points to, by slot, without numbers that are no address."""
     found = {}
@@ -48,7 +52,7 @@ def _pointers(program: LoweredKernel, parameters: bytes, memory: DeviceMemory, p
         if buffer is place:
             found[slot] = f"{PARAMETER}{address - buffer.base}"
         elif buffer is not None:
-            found[slot] = str(buffer.base)
+            found[slot] = _name(buffer)
     return found
 
 
@@ -60,5 +64,5 @@ def _mapped_arrays(program: LoweredKernel, parameters: bytes, memory: DeviceMemo
             start = offset + TENSOR_MAP["MAP_ADDRESS"]
             buffer = memory.find(int.from_bytes(parameters[start : start + 8], "little"))
             if buffer is not None:
-                found[f"{PARAMETER}{offset}"] = str(buffer.base)
+                found[f"{PARAMETER}{offset}"] = _name(buffer)
     return found

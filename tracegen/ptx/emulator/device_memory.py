@@ -36,6 +36,7 @@ class DeviceBuffer:
     """An array in device memory: the kernel reads and writes `array`, which has `bytes` bytes at address `base`.
 
     `named` is the part that launches name, first byte and bytes; None: all of it.
+    In a `private` one, each block has a part of its own, in which it reads only what it has written before.
     """
 
     name: str
@@ -43,6 +44,7 @@ class DeviceBuffer:
     bytes: int
     array: NDArray[np.generic] = field(repr=False)
     named: tuple[int, int] | None = None
+    private: bool = False
 
     @property
     def info(self) -> ArrayInfo:
@@ -64,7 +66,9 @@ class DeviceMemory:
         self._poison: dict[int, NDArray[np.uint8]] = {}
         self._tables: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]] | None = None
 
-    def allocate(self, array: NDArray[np.generic], name: str, *, module: bool = False) -> DeviceBuffer:
+    def allocate(
+        self, array: NDArray[np.generic], name: str, *, module: bool = False, private: bool = False
+    ) -> DeviceBuffer:
         """Place an array behind the last one, 256-byte aligned; raises `ConfigError` if it does not fit.
 
         The kernel works on the array itself if it is contiguous and writeable, otherwise on a copy.
@@ -72,7 +76,7 @@ class DeviceMemory:
         if array.dtype.hasobject:
             raise ConfigError(f"array {name}: dtype={array.dtype}: must be a type of fixed size, not Python objects")
         content = np.require(array, requirements=("C", "W"))
-        buffer = DeviceBuffer(name, self._next[module], content.nbytes, content)
+        buffer = DeviceBuffer(name, self._next[module], content.nbytes, content, private=private)
         after = buffer.base + max(1, -(-content.nbytes // ALIGNMENT)) * ALIGNMENT
         if after > self._ends[module]:
             raise ConfigError(f"array {name}: {content.nbytes} bytes do not fit into device memory")

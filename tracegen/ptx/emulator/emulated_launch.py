@@ -93,12 +93,15 @@ class LoadedModule:
         # The driver gives every other variable zeros, but programs fill constants before they launch a kernel.
         self._unfilled = {v.name for v in module.variables.values() if v.space == "const" and v.initial is None}
 
-    def allocate(self, array: NDArray[Any] | int, name: str) -> DeviceBuffer:
+    def allocate(self, array: NDArray[Any] | int, name: str, *, private: bool = False) -> DeviceBuffer:
         """Place `array`, or `array` zero bytes if it is a number, in device memory; return its buffer.
 
-        Kernels work on the array itself if it is contiguous and writeable, otherwise on the copy ``buffer.array``.
+        Kernels work on the array itself if it is contiguous and writeable, otherwise on the copy ``buffer.array``. A
+        `private` array is scratch memory, which passes nothing from one block to another: each block has a part of its
+        own, writes there before it reads, and stores no address of it.
         """
-        return self.memory.allocate(array if isinstance(array, np.ndarray) else np.zeros(array, np.uint8), name)
+        content = array if isinstance(array, np.ndarray) else np.zeros(array, np.uint8)
+        return self.memory.allocate(content, name, private=private)
 
     def launch(
         self,
@@ -268,7 +271,7 @@ class EmulatedLaunch:
         reduced = reduce_slice(steps, values=False, targets=targets)
         decisive = reduced.members
         self.data_dependent = depends_on_data(steps, decisive, targets)
-        self.order_dependent = self.data_dependent and changes_data(steps, decisive)
+        self.order_dependent = self.data_dependent and changes_data(steps, decisive, targets)
         if values:
             reduced = reduce_slice(steps, values=True, targets=targets)
         executed = reduced.members

@@ -14,6 +14,7 @@ from tracegen.ptx.isa._code import COMPARISONS
 from tracegen.ptx.lowering.calls import MOST_POINTED, CallGraph, call_parts
 from tracegen.ptx.lowering.opcodes import OPCODE_RULES
 from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, Constant, LoweredKernel, Step, type_bytes
+from tracegen.ptx.lowering.tensor_maps import mark_whole_maps
 from tracegen.ptx.lowering.translation import FunctionScope, Translation
 from tracegen.ptx.lowering.vectors import merge_accesses
 from tracegen.ptx.syntax.ast import Function, Instruction, Module, Name, Variable
@@ -311,6 +312,8 @@ class _Lowering:
             step.guard = place[step.guard]
             if isinstance(step.target, tuple):
                 step.target = self._labels[step.target]
+        targets = [self._labels[target] for target in self._targets]
+        mark_whole_maps(self._steps, targets)
         constants: list[Constant] = [c for slot in order if (c := slots[slot]) is not None]
         offsets, _ = lay_out(self._kernel.parameters)
         parameters = [
@@ -323,7 +326,7 @@ class _Lowering:
             entry=self._labels[self._kernel.name, ""],
             variables=len(slots) - len(constants),
             constants=constants,
-            targets=[self._labels[target] for target in self._targets],
+            targets=targets,
             local_bytes=local,
             shared_bytes=shared,
             parameters=parameters,

@@ -15,12 +15,14 @@ from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import (
     ANYWHERE,
     PARAMETER,
+    PRIVATE,
     READS,
     WRITES,
     spaces_moved,
     spaces_read,
     spaces_written,
 )
+from tracegen.ptx.lowering.tensor_maps import replaced_addresses
 
 _PARTS = 32
 """Bits of half a pointer."""
@@ -89,6 +91,7 @@ class _Flow:
         self._steps, self._constants, self._mapped, self._small = steps, constants, mapped, small
         self._holds_addresses = holds_addresses
         self._marks: dict[int, set[_Mark]] = {}
+        self._replaced = replaced_addresses(steps)
         self._holders: set[str] = set(_HOLDERS)
         self._readers: dict[int, list[Step]] = {}
         for step in steps:
@@ -109,8 +112,15 @@ class _Flow:
         found = _arrays(self._marks.get(step.src[0], ()))
         if step.op != "MOVE_BULK" or not step.count:
             return found
-        described = {self._mapped.get(array, ANYWHERE) for array in found}  # the address is that of a tensor map
+        described = {name for array in found for name in self._described(array)}  # the address is that of a tensor map
         return frozenset({ANYWHERE} if ANYWHERE in described else described)
+
+    def _described(self, array: str) -> Iterable[str]:
+        """Return the arrays that a tensor map in an array may describe."""
+        if not array.startswith(PRIVATE) or not self._replaced:
+            return {self._mapped.get(array, ANYWHERE)}
+        # The host does not fill what is private to a block, so the kernel has made the map, perhaps from a given one.
+        return {*self._mapped.values(), *(n for slot in self._replaced for n in _arrays(self._marks.get(slot, ())))}
 
     # ---- slots
 

@@ -26,6 +26,15 @@ ANYWHERE = "anywhere"
 PARAMETER = "parameter "
 """Start of the name of a target that is a parameter of the kernel, at an offset; no store changes it."""
 
+PRIVATE = "private "
+"""Start of the name of a target of which each block has a part of its own; no address of it lies in memory.
+
+A block writes what it reads there before it reads it, so that nothing passes from one block to another.
+"""
+
+MAP_FLAG = "MAP"
+"""Flag of the stores to a tensor map in shared memory, and of the loads of one that these stores fill alone."""
+
 
 def all_arrays(step: Step) -> frozenset[str]:
     """Return that an access may address any array."""
@@ -95,9 +104,9 @@ class Slice:
                     self._need((*step.src, step.guard))
 
     def _places(self, step: Step, spaces: frozenset[str]) -> set[str]:
-        """Return the spaces of an access, with the arrays for global memory."""
-        arrays = self._targets(step) if "GLOBAL" in spaces else ()
-        return {*spaces - {"GLOBAL"}, *(f"GLOBAL {a}" for a in arrays if not a.startswith(PARAMETER))}
+        """Return the spaces of an access, with the arrays for global memory; private ones are spaces of their own."""
+        arrays = [a for a in self._targets(step) if not a.startswith(PARAMETER)] if "GLOBAL" in spaces else []
+        return {*spaces - {"GLOBAL"}, *(a if a.startswith(PRIVATE) else f"GLOBAL {a}" for a in arrays)}
 
     def _is_read(self, places: set[str]) -> bool:
         reads_all, writes_all = _ALL in self._spaces, _ALL in places
@@ -156,6 +165,8 @@ def spaces_read(step: Step) -> frozenset[str]:
     tensor_map = frozenset({step.space}) if step.op in ("MOVE_BULK", "COPY_BULK") and step.count else frozenset[str]()
     if step.op == "MOVE_BULK":
         return spaces_moved(step) | tensor_map
+    if step.op == "LOAD" and MAP_FLAG in step.flags:
+        return _MAPS
     return tensor_map if step.op == "COPY_BULK" else spaces_of(step)
 
 
@@ -166,7 +177,13 @@ def spaces_moved(step: Step) -> frozenset[str]:
 
 def spaces_written(step: Step) -> frozenset[str]:
     """Return the spaces that a step writes, if it writes memory."""
-    return _MOVES[step.mode][1] if step.op == "MOVE_BULK" else spaces_of(step)
+    if step.op == "MOVE_BULK":
+        return _MOVES[step.mode][1]
+    return spaces_of(step) | (_MAPS if MAP_FLAG in step.flags else frozenset())
+
+
+_MAPS = frozenset({"MAP"})
+"""Space of the tensor maps in shared memory, beside that of all its contents."""
 
 
 def spaces_of(step: Step) -> frozenset[str]:
@@ -175,19 +192,20 @@ def spaces_of(step: Step) -> frozenset[str]:
 
 
 def depends_on_data(steps: Sequence[Step], members: set[int], targets: Callable[[Step], frozenset[str]]) -> bool:
-    """Return whether a slice reads global memory, other than the parameters of the kernel."""
+    """Return whether a slice reads global memory, other than the parameters of the kernel and what is private."""
     readers = READS | {"COPY_BULK"}
     reads = (steps[i] for i in members if steps[i].op in readers and "GLOBAL" in spaces_read(steps[i]))
-    return any(not name.startswith(PARAMETER) for step in reads for name in targets(step))
+    return any(not name.startswith((PARAMETER, PRIVATE)) for step in reads for name in targets(step))
 
 
-def changes_data(steps: Sequence[Step], members: set[int]) -> bool:
-    """Return whether a slice writes global memory.
+def changes_data(steps: Sequence[Step], members: set[int], targets: Callable[[Step], frozenset[str]]) -> bool:
+    """Return whether a slice writes global memory, other than what is private to a block.
 
     A slice holds the stores to every array that it may read. If it reads arrays and holds no stores, the kernel leaves
     these arrays alone; otherwise, a block may find what another has stored.
     """
-    return any(steps[i].op in WRITES and "GLOBAL" in spaces_written(steps[i]) for i in members)
+    writes = (steps[i] for i in members if steps[i].op in WRITES and "GLOBAL" in spaces_written(steps[i]))
+    return any(not name.startswith(PRIVATE) for step in writes for name in targets(step))
 
 
 def tainted_slots(steps: Sequence[Step]) -> set[int]:
