@@ -16,6 +16,8 @@ from rdmodel.errors import ConfigError
 from rdmodel.integrations.triton import perf_model, trace
 from rdmodel.integrations.triton_tracing import trace_keywords
 from tests.support.tensor_descriptors import Descriptor
+from tracegen.arrays import BASE
+from tracegen.cuda.session import OrderedTrace
 
 triton = pytest.importorskip("triton")
 tl = pytest.importorskip("triton.language")
@@ -150,3 +152,53 @@ def test_tensors_of_torch_have_addresses_too():
     assert ctypes.c_int64(pool.data_ptr()).value == int(addresses[0])
     traced = trace(gather, 1, addresses, torch.zeros(1024), BLOCK=1024, memory=[pool])
     assert predict(traced, "a100", sms=1).sectors == 4 + 4 * 128
+
+
+# ---- the order of blocks
+
+
+@triton.jit
+def scaled_tiles(places, x, y, rows, COLUMNS: tl.constexpr, M: tl.constexpr, STEP: tl.constexpr):
+    first = tl.load(places + tl.program_id(0)).to(tl.int32) * M
+    source = tl.make_tensor_descriptor(x, [rows, COLUMNS], [COLUMNS, 1], [M, STEP])
+    result = tl.make_tensor_descriptor(y, [rows, COLUMNS], [COLUMNS, 1], [M, STEP])
+    for column in range(0, COLUMNS, STEP):
+        result.store([first, column], source.load([first, column]) * 2)
+
+
+@triton.jit
+def moved_rows(places, x, y, N: tl.constexpr, M: tl.constexpr):
+    rows = tl.load(places + tl.program_id(0) * M + tl.arange(0, M))
+    elements = rows[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(y + elements, tl.load(x + elements))
+
+
+PLACES = np.random.default_rng(0).permutation(256)
+LAUNCHES = {
+    "descriptors that the kernel makes": lambda: trace(
+        scaled_tiles, 16, PLACES[PLACES < 16], halves(1024), halves(1024), 1024, COLUMNS=128, M=64, STEP=64,
+        architecture="sm_90",
+    ),
+    "rows by indices of 64 bits": lambda: trace(moved_rows, 16, PLACES, halves(256), halves(256), N=128, M=16),
+    "rows by addresses": lambda: trace(
+        moved_rows, 1, PLACES[:16] + BASE, halves(256), halves(256), N=128, M=16
+    ),
+}  # fmt: skip
+
+
+def halves(rows: int) -> np.ndarray:
+    return np.zeros((rows, 128), np.float16)
+
+
+@pytest.mark.parametrize("name", list(LAUNCHES)[:2])
+def test_blocks_that_change_nothing_which_decides_are_executed_on_their_own(name):
+    traced, ordered = LAUNCHES[name](), OrderedTrace(LAUNCHES[name]().launched)
+    assert traced.any_order and not isinstance(traced, OrderedTrace)
+    for block in (15, 3, 8):
+        one, other = traced.block(block), ordered.block(block)
+        for column in ("pc", "op", "size", "gap", "needs", "mask", "addresses", "warp_start"):
+            np.testing.assert_array_equal(getattr(one, column), getattr(other, column))
+
+
+def test_numbers_that_may_be_addresses_keep_the_order_of_the_blocks():
+    assert isinstance(LAUNCHES["rows by addresses"](), OrderedTrace)
