@@ -64,7 +64,16 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
     shares that `traffic` has. Loads that follow one another (``load_alone``) never wait for data in flight.
     """
     hit, behind = float(gpu.core.hit_latency), unloaded_latency(gpu) + traffic.dram_wait_share * dram_latency(gpu)
-    load, alone = (hit + share * max(0.0, behind - hit) for share in (traffic.missing_share, traffic.fetching_share))
+
+    def load_from(share: float) -> float:
+        return hit + share * max(0.0, behind - hit)
+
+    load, alone = load_from(traffic.missing_share), load_from(traffic.fetching_share)
+    each = {
+        f"{name}:{shares.pc}": load_from(share)
+        for shares in traffic.load_shares
+        for name, share in (("load_global", shares.missing), ("load_alone", shares.fetching))
+    }
     arithmetic = {name: rates[f"{name}_latency"] for name in ("fp32", "fp16", "fp64", "int", "special", "conversion")}
     capability = compute_capability(gpu)
     return {
@@ -88,6 +97,7 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
         "load_constant_indexed": CONSTANT_LOAD_LATENCY,
         "atomic": behind,
         "barrier": rates["barrier_latency"],
+        **each,
     }
 
 

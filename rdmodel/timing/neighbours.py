@@ -16,7 +16,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
 from rdmodel.timing.footprints import Footprints
 from rdmodel.timing.sharing import Sharing, find_sharings
-from rdmodel.timing.traffic import LaunchTraffic, fetching_share, missing_share
+from rdmodel.timing.traffic import LaunchTraffic, fetching_share, load_shares, missing_share
 from rdmodel.trace import Trace, Work
 
 WAVES_OF_ONE_SM = 2
@@ -36,7 +36,9 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
     """
     launch = trace.launch
     threads = WAVES_OF_ONE_SM * resident * launch.block_threads
-    prediction = predict(trace, gpu, **{"threads": threads, "histogram": False, "model_sms": 1, **options})
+    prediction = predict(
+        trace, gpu, **{"threads": threads, "histogram": False, "model_sms": 1, "origins": True, **options}
+    )
     modelled = sum(sm.blocks for sm in prediction.per_sm)
     missed = (prediction.misses.total + prediction.bypassed_sectors) * gpu.l1.sector_bytes
     read = missed * launch.blocks / max(1, modelled)
@@ -62,6 +64,7 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
         # Data that a block reads several times wait once; those that are in the L1 for another block are left out.
         dram_wait_share=max(dram_read / read, awaited / max(needed, read / launch.blocks)) if read else 0.0,
         dram_bytes=dram_read + written,
+        load_shares=load_shares(prediction),
     )
 
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
+from rdmodel.results.origins import OriginCounts
 from rdmodel.results.prediction import Prediction
+
+
+class LoadShares(NamedTuple):
+    """Shares of the loads of the instruction `pc` that are `missing` and `fetching`, as in `LaunchTraffic`."""
+
+    pc: int
+    missing: float
+    fetching: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +37,8 @@ class LaunchTraffic:
     dram_bytes
         Bytes that are read from DRAM and written to it, those included that are in the L2 when the launch ends: who
         takes their place, such as the next launch, waits for them.
+    load_shares
+        The first two shares for each instruction that loads; empty if they are not known apart.
     """
 
     missing_share: float
@@ -35,6 +48,7 @@ class LaunchTraffic:
     dram_read_share: float
     dram_wait_share: float
     dram_bytes: float
+    load_shares: tuple[LoadShares, ...] = ()
 
     @property
     def l2_bytes(self) -> float:
@@ -58,21 +72,31 @@ def traffic_of(prediction: Prediction) -> LaunchTraffic:
     )
 
 
-def missing_share(prediction: Prediction) -> float:
+def missing_share(counts: Prediction | OriginCounts) -> float:
     """Return the share of loads that wait for the L2: a load waits for the slowest of its transactions."""
-    sectors = prediction.sectors_per_transaction if prediction.transactions else 1.0
-    return _share_of_loads(prediction, prediction.latency_misses / sectors)
+    sectors = counts.sectors / counts.transactions if counts.transactions else 1.0
+    return _share_of_loads(counts, counts.latency_misses / max(1.0, sectors))
 
 
-def fetching_share(prediction: Prediction) -> float:
+def fetching_share(counts: Prediction | OriginCounts) -> float:
     """Return the share of loads that fetch data from the L2."""
-    return _share_of_loads(prediction, 0.0)
+    return _share_of_loads(counts, 0.0)
 
 
-def _share_of_loads(prediction: Prediction, waiting: float) -> float:
+def load_shares(prediction: Prediction) -> tuple[LoadShares, ...]:
+    """Return the shares for each instruction that loads, from a prediction with origins."""
+    rows = [(row.pc, row.counts) for row in prediction.by("instruction").rows if row.pc is not None]
+    return tuple(
+        LoadShares(pc, missing_share(counts), fetching_share(counts))
+        for pc, counts in sorted(rows, key=lambda row: row[0])
+        if counts.requests or counts.bypassed_requests
+    )
+
+
+def _share_of_loads(counts: Prediction | OriginCounts, waiting: float) -> float:
     """Return the share of loads that miss, with some more that wait for data in flight."""
-    requests = prediction.requests + prediction.bypassed_requests
+    requests = counts.requests + counts.bypassed_requests
     if not requests:
         return 0.0
-    missing = prediction.tag_misses + prediction.sector_misses + waiting
-    return min(1.0, (missing + prediction.bypassed_requests) / requests)
+    missing = counts.tag_misses + counts.sector_misses + waiting
+    return min(1.0, (missing + counts.bypassed_requests) / requests)

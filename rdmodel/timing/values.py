@@ -115,7 +115,7 @@ class TimeEstimate(Presented):
             "waves": self.waves,
             "tail_share": self.tail_share,
             "work": self.work.to_dict(),
-            "traffic": asdict(self.traffic),
+            "traffic": {name: value for name, value in asdict(self.traffic).items() if name != "load_shares"},
         }
 
     def to_row(self) -> dict[str, Any]:

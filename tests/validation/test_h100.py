@@ -13,7 +13,7 @@ import pytest
 
 from rdmodel import presets
 from tests.support.builders import load, make_trace
-from validation.h100 import plan, report, schedulers, study, tuning
+from validation.h100 import plan, report, schedulers, study, times, tuning
 from validation.h100.cases import FOLDER, GPU, own_cases
 from validation.h100.placed import CASES as PLACED_CASES
 from validation.h100.placed import PLACED, first_blocks
@@ -210,3 +210,17 @@ def test_the_first_blocks_of_the_gpu_are_each_dealt_once():
     launch = make_trace([[[load(0)]] * 8] * 1056, 8).launch
     assert sorted(first_blocks(launch)) == [*range(1056)]
     assert {row.partition(",")[0] for row in PLACED.read_text().splitlines()[1:]} == set(PLACED_CASES)
+
+
+def test_the_record_of_times_has_the_cases_that_need_no_sources():
+    assert [row.case for row in times.read_timed()] == [
+        case.name for case in own_cases() if case.name in times.measured_times()
+    ]
+
+
+def test_the_time_of_a_short_case_is_that_of_the_record():
+    recorded = {row.case: row for row in times.read_timed()}
+    (case,) = (case for case in own_cases() if case.name == "mvt.1 4096")
+    found = times.predict(case)
+    assert found.bound == recorded[case.name].bound
+    assert found.microseconds == pytest.approx(recorded[case.name].microseconds, rel=0.02)

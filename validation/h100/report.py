@@ -12,6 +12,7 @@ from validation.h100.cases import FOLDER
 from validation.h100.placed import PLACED, Placed
 from validation.h100.schedulers import RULES, read_scheduled
 from validation.h100.study import PREDICTED, Predicted, read_measured, read_predicted
+from validation.h100.times import case_table, ratio_table
 
 RESULTS = FOLDER / "RESULTS.md"
 
@@ -136,6 +137,7 @@ def page() -> str:
         f"{summary_table(measured, model)}\n{rate_table(measured, model)}"
         f"\n## With the first blocks where the GPU begins them\n\n{placed_table(read_measured(), model)}"
         f"\n## With the schedulers of an SM\n\n{scheduled_table(measured, model)}"
+        f"\n## Times\n\n{ratio_table()}\n\n{case_table()}\n"
     )
 
 

@@ -159,4 +159,5 @@ def extrapolate(first: LaunchParts, second: LaunchParts, lengths: tuple[int, ...
     else:  # a sampled warp has left out a piece, such as one beyond the edge of the data
         phases = [[Phase(*(value * whole / lengths[1] for value in each)) for each in some] for some in second.phases]
     passes = line(first.passes, second.passes)
-    return replace(second, work=work, traffic=replace(second.traffic, **moved), passes=passes, phases=phases)
+    traffic = replace(second.traffic, **moved)  # type: ignore[arg-type]  # of numbers alone
+    return replace(second, work=work, traffic=traffic, passes=passes, phases=phases)

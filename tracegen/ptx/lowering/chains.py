@@ -85,7 +85,9 @@ class Piece:
                         start = max(start, branch.enter(first, link))
                     if link.behind != NONE:
                         start = max(start, starts[link.behind])
-                    end = start + (latencies[link.latency] if link.latency else 0.0)
+                    end = start + (
+                        latencies.get(f"{link.latency}:{link.pc}", latencies[link.latency]) if link.latency else 0.0
+                    )
                     if link.leader != NONE:
                         end = max(start + latencies[_FOLLOWER], arrivals[link.leader])
                     for slot in link.dst:
@@ -178,7 +180,7 @@ def _piece(
         dst = tuple(slot for slot in step.dst if slot != NO_SLOT)
         registers = len(dst) * max(1, step.width // 32) if memory and latency and index not in constants else 0
         branch = predicates[0][2] if predicates else NONE
-        links.append(Link(src, dst, latency, memory, branch, registers, behind=behind[len(links)]))
+        links.append(Link(src, dst, latency, memory, branch, registers, behind=behind[len(links)], pc=step.pc))
     last = kernel.steps[end - 1]
     is_loop = last.op == "BRA" and last.target == first
     copies = unrolled_copies(kernel, first, end) if is_loop else 1

@@ -35,6 +35,7 @@ class Link:
     behind: int = NONE
     leader: int = NONE
     group: int = 0
+    pc: int = NONE
 
     @property
     def is_early(self) -> bool:
