@@ -29,7 +29,8 @@ class RatesConfig:
     A slice of the L2 moves `l2_slice_bytes` per cycle of its own clock; all of them together reach `l2_efficiency` of
     the sum. The DRAM reaches `dram_efficiency` of its peak.
 
-    The latencies are cycles from an instruction to another one that needs its result.
+    The latencies are cycles from an instruction to another one that needs its result; `matrix_latency` is that of a
+    matrix product with 2048 operations per warp.
     """
 
     issue: float | None = None

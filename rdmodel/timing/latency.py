@@ -13,12 +13,12 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
 from rdmodel.timing.conversion_units import PACKED, UNITS, by_unit, unit_of
-from rdmodel.timing.demands import GUARDED_LOADS_SINCE, LANES
+from rdmodel.timing.demands import GUARDED_LOADS_SINCE, LANES, matrix_rate
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import ALL_NEEDS, Columns, Op, Segment, Space, Trace, Work, locate_block
 from rdmodel.trace.columns import slice_warps
 from rdmodel.trace.moved import MovedProgram, SharedProgram
-from rdmodel.trace.work import ARITHMETIC_CLASSES, SHARED_ACCESSES
+from rdmodel.trace.work import ARITHMETIC_CLASSES, MATRIX_TYPES, SHARED_ACCESSES
 
 SAMPLED_WARPS = 4
 """Warps of a block whose instructions are followed one by one."""
@@ -37,6 +37,10 @@ CONSTANT_LATENCY = 8.0
 
 CONSTANT_LOAD_LATENCY = 27.0
 """Cycles of a load that hits the constant cache (Jia et al., arXiv 1804.06826, V100)."""
+
+
+TIMED_PRODUCT_FLOPS = 2048
+"""Operations of the product whose latency sources give: m16n8k8 and, for each quarter of a warp, m8n8k4 of fp16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
 
     A load takes the time of its slowest transaction: that of a hit in the L1, of a hit in the L2, or of DRAM, in the
     shares that `traffic` has. Loads that follow one another (``load_alone``) never wait for data in flight.
+
+    Added are the cycles for which instructions occupy the units of their sub-core (`unit_cycles`).
     """
     hit, behind = float(gpu.core.hit_latency), unloaded_latency(gpu) + traffic.dram_wait_share * dram_latency(gpu)
 
@@ -98,7 +104,21 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
         "atomic": behind,
         "barrier": rates["barrier_latency"],
         **each,
+        **unit_cycles(gpu, rates),
     }
+
+
+def unit_cycles(gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
+    """Return the cycles for which an instruction occupies its unit in a sub-core, by class: ``fp32_busy``.
+
+    For matrix products, ``matrix_fp16_busy`` is for each operation of a product of this type. ``matrix_depth`` is the
+    time from the end of the occupation to the last result. The parts of a product enter the tensor core one after the
+    other, and each needs the same time in it. So the depth follows from the latency of one product.
+    """
+    found = {f"{name}_busy": busy_cycles({name: 1.0}, gpu, rates) for name in ARITHMETIC_CLASSES if name != "matrix"}
+    found |= {f"matrix_{name}_busy": gpu.core.schedulers / matrix_rate(name, rates) for name in MATRIX_TYPES}
+    found["matrix_depth"] = max(0.0, rates["matrix_latency"] - TIMED_PRODUCT_FLOPS * found["matrix_fp16_busy"])
+    return found
 
 
 def loads_by_space(latencies: Mapping[str, float], gap: float) -> Latencies:

@@ -262,7 +262,7 @@ def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
         phases=parts.phases,
         weights=parts.weights,
         demands=lambda active: compute_demands(work, parts.passes, traffic, gpu, rates, launch.blocks, active),
-        barriers=work.instructions["barrier"] > 0 and launch.block_warps > 1,
+        barriers=_waits_at_barriers(launch, work),
     )
     resident = min(occupancy.blocks, -(-launch.blocks // gpu.sms))
     found = time_of_grid(block, launch.blocks, gpu.sms, resident, parts.longest)
@@ -285,6 +285,11 @@ def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
     )
 
 
+def _waits_at_barriers(launch: Launch, work: Work) -> bool:
+    """Return whether the warps of a block wait for each other."""
+    return work.instructions["barrier"] > 0 and launch.block_warps > 1
+
+
 def _phases(
     trace: Trace, counted: CountedBlocks, traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float]
 ) -> tuple[list[list[Phase]], list[float]]:
@@ -294,7 +299,8 @@ def _phases(
     gaps = loads_by_space(latencies, mean_gap(average, latencies, gpu, rates))
     found: list[list[Phase]] = []
     weights: list[float] = []
-    chains = [trace.chains(block, latencies) for block in counted.blocks]
+    together = -(-trace.launch.block_warps // gpu.core.schedulers) if _waits_at_barriers(trace.launch, average) else 1
+    chains = [trace.chains(block, latencies, together) for block in counted.blocks]
     alone = follow_warps(trace, [block for block, own in zip(counted.blocks, chains, strict=True) if own is None], gaps)
     warps, latency = trace.launch.block_warps, latencies["load_local"]
     for own, weight, spills in zip(chains, counted.weights, counted.spills, strict=True):
@@ -313,4 +319,5 @@ def _phases(
 
 
 def _phase(cycles: float, classes: Mapping[str, float], accesses: float, busy: float) -> Phase:
-    return Phase(max(cycles, busy + accesses), accesses, sum(classes.values()))
+    # The chain of a piece with products includes the time of the units.
+    return Phase(cycles if classes.get("matrix") else max(cycles, busy + accesses), accesses, sum(classes.values()))

@@ -143,14 +143,16 @@ class Trace:
         return {}
 
     def chains(
-        self, block: int, latencies: Mapping[str, float]
+        self, block: int, latencies: Mapping[str, float], together: int = 1
     ) -> list[tuple[float, Mapping[str, float], float]] | None:
         """Return the straight pieces of code that a block executes, or None if the trace does not tell dependences.
 
         Each is (cycles of its longest chain of dependent instructions, its instructions by class without accesses to
         memory, its accesses), summed over its executions, for an average warp. `latencies` has the cycles of an
         instruction by class of `Work` (``load_global``, ``fp32``, ...), of an ``atomic``, and of a load that no other
-        one overlaps (``load_alone``).
+        one overlaps (``load_alone``); and the cycles for which instructions occupy their units
+        (`rdmodel.timing.latency.unit_cycles`). A piece with matrix products (class ``matrix``) takes at least as long
+        as units are occupied, by all warps that a sub-core executes `together`.
         """
         return None
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmodel.timing.latency import SAMPLED_WARPS, TRIPS, WINDOW, Latencies, follow_warps
+from rdmodel import presets
+from rdmodel.timing.latency import SAMPLED_WARPS, TRIPS, WINDOW, Latencies, follow_warps, unit_cycles
 from rdmodel.trace import ALL_NEEDS, Launch, Op
 from rdmodel.trace.expansion import expand
 from tests.support.examples import examples
@@ -69,3 +70,39 @@ def test_each_warp_takes_as_long_as_if_it_were_followed_alone(trace):
         assert len(found) == WARPS
         for phases, expected in zip(found, wanted, strict=True):
             assert [tuple(phase) for phase in phases] == [pytest.approx(one) for one in expected]
+
+
+# ---- units that instructions occupy
+
+
+def units_of(name):
+    gpu = presets.gpu(name)
+    return unit_cycles(gpu, presets.rates_of(gpu)[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "type", "m", "n", "k", "warps", "cycles"),
+    [
+        ("a100-80g", "fp16", 16, 8, 16, 1, 8),
+        ("a100-80g", "tf32", 16, 8, 8, 1, 8),
+        ("a100-80g", "int8", 16, 8, 32, 1, 8),
+        ("h100-sxm", "bf16", 64, 128, 16, 4, 64),
+        ("h100-sxm", "fp8", 64, 256, 32, 4, 128),
+        ("h100-sxm", "fp4", 64, 256, 32, 4, 128),  # as fp8
+    ],
+)
+def test_a_product_occupies_a_tensor_core_for_the_cycles_of_its_operations(name, type, m, n, k, warps, cycles):
+    assert units_of(name)[f"matrix_{type}_busy"] * 2 * m * n * k / warps == cycles
+
+
+@pytest.mark.parametrize("name", ["a100-80g", "h100-sxm", "v100", "rtx3090", "rtx4090"])
+def test_the_depth_leaves_the_latency_of_a_short_product_as_it_is_measured(name):
+    units, rates = units_of(name), presets.rates_of(presets.gpu(name))[0]
+    short = 2 * 16 * 8 * 8
+    assert units["matrix_fp16_busy"] * short + units["matrix_depth"] == rates["matrix_latency"]
+
+
+def test_an_instruction_occupies_a_unit_for_its_lanes():
+    a100, h100 = units_of("a100-80g"), units_of("h100-sxm")
+    assert (a100["special_busy"], a100["fp32_busy"], h100["fp32_busy"], a100["int_busy"]) == (8, 2, 1, 2)
+    assert (a100["fp64_busy"], h100["fp64_busy"], a100["pack_fp16_busy"], a100["other_busy"]) == (4, 2, 2, 1)

@@ -91,7 +91,7 @@ class Nothing:
         self.launch = Launch(kernel="k", grid=(blocks, 1, 1), block=(256, 1, 1), registers=32)
         self._cycles = cycles
 
-    def chains(self, block, latencies):
+    def chains(self, block, latencies, together):
         return [(self._cycles + 10 * latencies["load_global"], {"fp32": 50.0, "int": 20.0}, 10.0)]
 
 

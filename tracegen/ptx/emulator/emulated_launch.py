@@ -366,9 +366,9 @@ class EmulatedLaunch:
     def _pieces(self) -> PieceTimes:
         return PieceTimes(straight_pieces(self._program, self._live))
 
-    def last_chains(self, latencies: Mapping[str, float], registers: int) -> list[Chain]:
+    def last_chains(self, latencies: Mapping[str, float], registers: int, together: int) -> list[Chain]:
         """Return the pieces of the block that was executed last: cycles, instructions by class, accesses, per warp."""
-        return self._pieces.chains(self._last_counts[:, 0], self.launch.block_warps, latencies, registers)
+        return self._pieces.chains(self._last_counts[:, 0], self.launch.block_warps, latencies, registers, together)
 
     def _make_machine(self) -> BlockMachine:
         program, threads = self._program, self.launch.block_threads

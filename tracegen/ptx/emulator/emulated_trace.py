@@ -94,11 +94,13 @@ class EmulatedTrace(Trace):
         use = self.launched.register_use(capability)
         return use if self.launch.registers in (0, use.registers) else None
 
-    def chains(self, block: int, latencies: Mapping[str, float]) -> list[tuple[float, Mapping[str, float], float]]:
+    def chains(
+        self, block: int, latencies: Mapping[str, float], together: int = 1
+    ) -> list[tuple[float, Mapping[str, float], float]]:
         """Return the straight pieces of the kernel, as an average warp of one block executes them."""
         with self.launched.lock:
             self.block(block)
-            return self.launched.last_chains(latencies, self.launch.registers)
+            return self.launched.last_chains(latencies, self.launch.registers, together)
 
     def __len__(self) -> int:
         """Return the number of warp instructions; executes every block, once."""

@@ -6,11 +6,15 @@ It loads early only what there are registers for, and no data that a store may c
 piece of several iterations. A barrier ends a piece. Short branches are predicates and end none. Where a piece has more
 of them than there are predicates, the assembler leaves their instructions in place: where one of them uses what another
 one has loaded, the warp waits before it comes to the next branch.
+
+A matrix product occupies the tensor core for many cycles. So the instructions of a piece with products are scheduled on
+the units of the sub-core, for all warps that pass it together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,17 +22,21 @@ from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.constants import constant_loads
-from tracegen.ptx.lowering.links import Link, with_leaders, with_lifetimes
+from tracegen.ptx.lowering.links import ACCESS, Link, Product, latency_of, with_leaders, with_lifetimes, with_products
 from tracegen.ptx.lowering.load_window import EARLY_LOADS, LoadWindow
 from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.lowering.predication import CONTROL, predicated_branches
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel
 from tracegen.ptx.lowering.slicing import READS, is_memory_step
 from tracegen.ptx.lowering.store_order import NONE, stores_before
+from tracegen.ptx.lowering.units import SubCore, WarpSchedule
 from tracegen.ptx.lowering.unrolled_loops import unrolled_copies
 
 LOOP_ITERATIONS = 3
 """Iterations of a loop after which the time from one to the next does not change."""
+
+PRODUCT_ITERATIONS = 8
+"""Those of a loop with products, which may go on while the next iterations begin."""
 
 PREDICATES = 7
 """Predicates of a thread: as many short branches overlap (`validation.scheduling`)."""
@@ -64,41 +72,79 @@ class Piece:
     copies: int = 1
     crowded: bool = False
 
-    def longest_chain(self, latencies: Mapping[str, float], registers: int = 0, copies: int = 1) -> float:
+    @property
+    def has_products(self) -> bool:
+        """Whether the piece has matrix products, whose occupation of the tensor core its time includes."""
+        return any(link.product is not None for link in self.links)
+
+    def longest_chain(
+        self, latencies: Mapping[str, float], registers: int = 0, copies: int = 1, warps: int = 1
+    ) -> float:
         """Return the cycles from the begin of the piece to its last result, and to the start of its last load.
 
-        A load whose data no step of the piece uses is not waited for. In a loop, the next iteration may need it: then
-        the result is the time from one iteration to the next, if `copies` are in one body of the machine code. Loads
-        overlap as far as a thread has `registers` for their data; 0: without bound.
+        A load or a product whose results no step of the piece uses is not waited for. In a loop, the next iteration may
+        need it: then the result is the time from one iteration to the next, if `copies` are in one body of the machine
+        code. Loads overlap as far as a thread has `registers` for their data; 0: without bound.
+
+        In a piece with products, each link also waits for an issue slot and its unit, which serve so many `warps`: the
+        result is the time of all of them.
         """
-        ready: dict[int, float] = {}
-        ends = [0.0]
+        core = SubCore(latencies) if self.has_products else None
         most = max(registers, self.most_live + EARLY_LOADS) if registers else 0
-        for _ in range(LOOP_ITERATIONS if self.loop else 1):
-            begin = longest = ends[-1]
-            branch, window = _Branch(begin), LoadWindow(most)
-            starts, arrivals = [begin] * len(self.links), [begin] * len(self.links)
-            for first in range(0, copies * len(self.links), max(1, len(self.links))):
-                for at, link in enumerate(self.links):
-                    start = max(begin, window.enter(first + at, link), *(ready.get(slot, begin) for slot in link.src))
-                    if self.crowded and link.branch != NONE:
-                        start = max(start, branch.enter(first, link))
-                    if link.behind != NONE:
-                        start = max(start, starts[link.behind])
-                    end = start + (
-                        latencies.get(f"{link.latency}:{link.pc}", latencies[link.latency]) if link.latency else 0.0
-                    )
-                    if link.leader != NONE:
-                        end = max(start + latencies[_FOLLOWER], arrivals[link.leader])
-                    for slot in link.dst:
-                        ready[slot] = end
-                    if self.crowded and link.branch != NONE:
-                        branch.add(link, start)
-                    window.add(first + at, first + link.last_use, link, start)
-                    starts[at], arrivals[at] = start, end
-                    longest = max(longest, start + 1 if link.memory else end)
-            ends.append(longest)
-        return (ends[-1] - ends[-2]) / copies
+        executing = [
+            _Warp(self, latencies, most, copies, WarpSchedule(core) if core else None)
+            for _ in range(warps if core else 1)
+        ]
+        ends = [0.0]
+        iterations = PRODUCT_ITERATIONS if core else LOOP_ITERATIONS
+        for _ in range(iterations if self.loop else 1):
+            for warp in executing:
+                warp.iterate()
+            ends.append(max(warp.end for warp in executing))
+        # The products at the end of a piece delay those of the next one.
+        occupied = core.longest / (len(ends) - 1) if core else 0.0
+        return max(ends[-1] - ends[-2], occupied) / copies
+
+
+class _Warp:
+    """A warp that executes a piece again and again: when its results are there, and the `end` of an iteration."""
+
+    def __init__(
+        self, piece: Piece, latencies: Mapping[str, float], most: int, copies: int, schedule: WarpSchedule | None
+    ) -> None:
+        self._piece, self._latencies, self._copies = piece, latencies, copies
+        self._registers, self._schedule = most, schedule
+        self._ready: dict[int, float] = {}
+        self.end = 0.0
+
+    def iterate(self) -> None:
+        """Execute the piece, and as many copies as are in the body of a loop."""
+        piece, latencies, ready, schedule = self._piece, self._latencies, self._ready, self._schedule
+        begin = longest = self.end
+        branch, window = _Branch(begin), LoadWindow(self._registers)
+        starts, arrivals = [begin] * len(piece.links), [begin] * len(piece.links)
+        for first in range(0, self._copies * len(piece.links), max(1, len(piece.links))):
+            for at, link in enumerate(piece.links):
+                waits = [schedule.wait(link, ready)] if schedule else [ready.get(slot, begin) for slot in link.src]
+                start = max(begin, window.enter(first + at, link), *waits)
+                if piece.crowded and link.branch != NONE:
+                    start = max(start, branch.enter(first, link))
+                if link.behind != NONE:
+                    start = max(start, starts[link.behind])
+                if schedule:
+                    start, end = schedule.schedule(link, start)
+                else:
+                    end = start + latency_of(link, latencies)
+                if link.leader != NONE:
+                    end = max(start + latencies[_FOLLOWER], arrivals[link.leader])
+                for slot in link.dst:
+                    ready[slot] = end
+                if piece.crowded and link.branch != NONE:
+                    branch.add(link, start)
+                window.add(first + at, first + link.last_use, link, start)
+                starts[at], arrivals[at] = start, end
+                longest = max(longest, start + 1 if link.memory or link.product else end)
+        self.end = longest
 
 
 class _Branch:
@@ -163,6 +209,7 @@ def _piece(
             predicates.append((step.guard, step.target, index))
             continue
         latency, memory = "", is_memory_step(step) and step.space != "FRAME"
+        own, product = dict[str, int](), None
         if counted < 0 and "COUNTED" in step.flags and not predicates:
             counted = index
         if memory:
@@ -171,8 +218,12 @@ def _piece(
             if crowded and predicates and loads == "load_global":
                 loads = "load_alone"
             latency = loads if step.op in READS else ""
+            own = {} if step.flags & {"LAZY", "ASYNC"} or index in constants else {ACCESS: 1}
         elif "COUNTED" in step.flags:
-            own = machine_code(step.origin).classes
+            code = machine_code(step.origin)
+            own = dict(code.classes)
+            if code.matrix_type:
+                product = Product(code.matrix_type, code.matrix_flops, step.origin.opcode == "wgmma")
             latency = max(own, key=lambda name: own[name], default="")
             for name, count in own.items():
                 classes[name] = classes.get(name, 0) + count
@@ -180,10 +231,13 @@ def _piece(
         dst = tuple(slot for slot in step.dst if slot != NO_SLOT)
         registers = len(dst) * max(1, step.width // 32) if memory and latency and index not in constants else 0
         branch = predicates[0][2] if predicates else NONE
-        links.append(Link(src, dst, latency, memory, branch, registers, behind=behind[len(links)], pc=step.pc))
+        store = behind[len(links)]
+        link = Link(src, dst, latency, memory, branch, registers, behind=store, classes=own, product=product)
+        links.append(replace(link, pc=step.pc))
     last = kernel.steps[end - 1]
     is_loop = last.op == "BRA" and last.target == first
     copies = unrolled_copies(kernel, first, end) if is_loop else 1
+    links = with_products(links, steps)
     links = with_leaders(with_lifetimes(links, [live.get(id(step.origin), -1) for step in steps]), steps)
     return Piece(counted, links, classes, accesses, is_loop, most_live, copies, crowded)
 
@@ -197,11 +251,15 @@ class PieceTimes:
         self._cycles: dict[tuple[int, int], float] = {}
 
     def chains(
-        self, issued: NDArray[np.int64], warps: int, latencies: Mapping[str, float], registers: int
+        self, issued: NDArray[np.int64], warps: int, latencies: Mapping[str, float], registers: int, together: int = 1
     ) -> list[Chain]:
-        """Return the pieces as an average one of `warps` warps executes them, which have issued each step so often."""
-        if self._given != (registers, *latencies.items()):
-            self._given, self._cycles = (registers, *latencies.items()), {}
+        """Return the pieces as an average one of `warps` warps executes them, which have issued each step so often.
+
+        A sub-core executes `together` warps, which pass each piece with products together.
+        """
+        given = (registers, together, *latencies.items())
+        if self._given != given:
+            self._given, self._cycles = given, {}
         executed = [int(issued[piece.counted]) if piece.counted >= 0 else 0 for piece in self._pieces]
         found: list[Chain] = []
         for at, piece in enumerate(self._pieces):
@@ -209,7 +267,7 @@ class PieceTimes:
                 continue
             share, copies = executed[at] / warps, min(piece.copies, _iterations(executed, at))
             if (at, copies) not in self._cycles:
-                self._cycles[at, copies] = piece.longest_chain(latencies, registers, copies)
+                self._cycles[at, copies] = piece.longest_chain(latencies, registers, copies, together)
             classes = {name: number * share for name, number in piece.classes.items()}
             found.append((self._cycles[at, copies] * share, classes, piece.accesses * share))
         return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from itertools import groupby
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.program import Step
@@ -11,6 +12,21 @@ from tracegen.ptx.lowering.store_order import NONE
 
 SECTOR = 32
 """Bytes that a load brings into the L1."""
+
+ACCESS = "access"
+"""Class of the instructions of a link that access memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product: the type of its factors, its operations per warp, and whether the warp goes on at once.
+
+    Asynchronous products (``wgmma``) that add to the same registers follow one another without a wait for results.
+    """
+
+    type: str
+    flops: int
+    asynchronous: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +37,8 @@ class Link:
     the link has. A load takes `registers` until the link `last_use`, while `held` registers have other values; `held`
     is negative if this is unknown. The load does not start before the store `behind`, which is one of the iteration
     before if it does not precede the load. Another load of the same sector, the `leader`, brings its data into the L1.
-    A leader and its followers take the registers of a `group`.
+    A leader and its followers take the registers of a `group`. `classes` are the machine instructions of the link,
+    where an access to memory is one of the class `ACCESS`; one of them may be a matrix product.
     """
 
     src: tuple[int, ...]
@@ -36,11 +53,37 @@ class Link:
     leader: int = NONE
     group: int = 0
     pc: int = NONE
+    classes: Mapping[str, int] = field(default_factory=dict)
+    product: Product | None = None
 
     @property
     def is_early(self) -> bool:
         """Whether the assembler needs registers to start the link early: a load that takes long."""
         return self.registers > 0 and self.held >= 0 and self.latency != "load_shared"
+
+
+def with_products(links: Sequence[Link], steps: Sequence[Step]) -> list[Link]:
+    """Return links of which the first one of each matrix product has what all steps of the product read and write.
+
+    `steps` are those of the links. A product has several, since it has more operands than a step, but starts once.
+    """
+    found: list[Link] = []
+    for _, group in groupby(zip(links, steps, strict=True), key=lambda pair: id(pair[1].origin)):
+        own = [link for link, _ in group]
+        if own[0].product is not None:
+            read, written = dict[int, None](), dict[int, None]()
+            for link in own:
+                read |= dict.fromkeys(slot for slot in link.src if slot not in written)
+                written |= dict.fromkeys(link.dst)
+            rest = [replace(link, src=(), dst=()) for link in own[1:]]
+            own = [replace(own[0], src=tuple(read), dst=tuple(written)), *rest]
+        found += own
+    return found
+
+
+def latency_of(link: Link, latencies: Mapping[str, float]) -> float:
+    """Return the cycles from the start of a link to its results: those of its own instruction where they are known."""
+    return latencies.get(f"{link.latency}:{link.pc}", latencies[link.latency]) if link.latency else 0.0
 
 
 def with_lifetimes(links: Sequence[Link], alive: Sequence[int]) -> list[Link]:
