@@ -54,11 +54,15 @@ class Latencies:
 
 
 class Phase(NamedTuple):
-    """Instructions of a warp up to a barrier: cycles, memory instructions, and instructions between these."""
+    """Instructions of a warp up to a barrier: cycles, memory instructions, and instructions between these.
+
+    Of these, `products` are matrix products: then the cycles include the time of the units of the sub-core.
+    """
 
     cycles: float
     accesses: float
     gaps: float
+    products: float = 0.0
 
 
 def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:

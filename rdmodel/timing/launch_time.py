@@ -319,5 +319,5 @@ def _phases(
 
 
 def _phase(cycles: float, classes: Mapping[str, float], accesses: float, busy: float) -> Phase:
-    # The chain of a piece with products includes the time of the units.
-    return Phase(cycles if classes.get("matrix") else max(cycles, busy + accesses), accesses, sum(classes.values()))
+    products = classes.get("matrix", 0.0)
+    return Phase(cycles if products else max(cycles, busy + accesses), accesses, sum(classes.values()), products)

@@ -14,6 +14,9 @@ from rdmodel.timing.queue import solve_queues
 LOCAL_STAGES = ("core",)
 """Stages that serve the instructions between accesses to global memory."""
 
+MATRIX_UNITS = "matrix units"
+"""Name of the demand of matrix products."""
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -101,7 +104,10 @@ def time_alone(phases: Sequence[Phase], demands: Sequence[Demand], warps: int, t
     """Return the cycles of `together` warps (one, or all `warps` of a block) that are alone and wait at barriers."""
     gaps = sum(phase.gaps for phase in phases)
     accesses = sum(phase.accesses for phase in phases)
-    local = max((d.cycles for d in demands if d.stage in LOCAL_STAGES), default=0.0) * together / warps
+    # Where it is known which phases have products, their cycles include the demand.
+    included = MATRIX_UNITS if any(phase.products for phase in phases) else ""
+    local = max((d.cycles for d in demands if d.stage in LOCAL_STAGES and d.name != included), default=0.0)
+    local *= together / warps
     memory = max((d.cycles * min(1.0, d.copies) for d in demands if d.stage not in LOCAL_STAGES), default=0.0)
     memory *= together / warps
     total = 0.0

@@ -69,7 +69,7 @@ def test_each_warp_takes_as_long_as_if_it_were_followed_alone(trace):
         wanted = [follow_alone(rows[a:b], LATENCIES) for a, b in pairwise(starts)]
         assert len(found) == WARPS
         for phases, expected in zip(found, wanted, strict=True):
-            assert [tuple(phase) for phase in phases] == [pytest.approx(one) for one in expected]
+            assert [tuple(phase)[:3] for phase in phases] == [pytest.approx(one) for one in expected]
 
 
 # ---- units that instructions occupy

@@ -100,6 +100,20 @@ def test_warps_that_wait_for_each_other_do_not_overlap_the_phases_of_a_block():
     assert 500 <= time_of_wave(apart, 1, 1)[0] < 800
 
 
+def test_the_demand_of_products_is_in_the_time_of_their_phase_once():
+    # The warps together need 300 cycles for products in one phase, and 100 cycles for other instructions in another.
+    demands = [Demand("matrix units", "core", 280.0, 4.0), Demand("int", "core", 50.0, 4.0)]
+    products, others = Phase(300.0, 0.0, 10.0, 4.0), Phase(100.0, 0.0, 90.0)
+    known = Block(8, [[products, others]], lambda active: demands, barriers=True)
+    assert time_of_wave(known, 1, 1)[0] == pytest.approx(300 + 100)
+    unknown = Block(8, [[products._replace(products=0.0), others]], lambda active: demands, barriers=True)
+    assert time_of_wave(unknown, 1, 1)[0] == pytest.approx(300 + 0.9 * 280)
+    # The tensor cores bound the time all the same, and other units each phase.
+    slow = [Demand("matrix units", "core", 900.0, 4.0), Demand("int", "core", 200.0, 4.0)]
+    assert time_of_wave(Block(8, [[products, others]], lambda active: slow, barriers=True), 1, 1)[0] >= 900
+    assert time_of_wave(Block(8, [[products, others]], lambda active: slow[1:], barriers=True), 1, 1)[0] == 300 + 180
+
+
 # ---- warps that stay in their sub-cores
 
 
