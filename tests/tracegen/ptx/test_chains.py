@@ -4,7 +4,7 @@ import pytest
 
 from tracegen import cuda
 from tracegen.ptx import parse
-from tracegen.ptx.lowering import chains as chains_module
+from tracegen.ptx.lowering import pieces as pieces_module
 from tracegen.ptx.lowering.chains import PREDICATES, straight_pieces
 from tracegen.ptx.lowering.load_window import EARLY_LOADS
 from tracegen.ptx.lowering.lowering import lower_kernel
@@ -107,7 +107,7 @@ SUMS = "".join(
 
 
 def test_loads_overlap_as_far_as_there_are_registers_for_their_data(monkeypatch):
-    monkeypatch.setattr(chains_module, "EARLY_LOADS", 0)
+    monkeypatch.setattr(pieces_module, "EARLY_LOADS", 0)
     body = "mov.f32 %f1, 0f00000000; " + SUMS + "st.global.f32 [%rd1], %f1;"
     free, one, two, four, all_of_them = with_registers(body, 0, 3 + 1, 3 + 2, 3 + 4, 3 + 16)
     assert one == pytest.approx(16 * 100, abs=8)
@@ -139,7 +139,7 @@ def test_more_registers_are_never_slower(registers):
 
 
 def test_each_iteration_of_a_loop_begins_with_all_registers_for_loads(monkeypatch):
-    monkeypatch.setattr(chains_module, "EARLY_LOADS", 0)
+    monkeypatch.setattr(pieces_module, "EARLY_LOADS", 0)
     body = f"""mov.u32 %r1, 0; mov.f32 %f1, 0f00000000;
       L: .pragma "nounroll"; {SUMS} add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 10; @%p1 bra L;
       st.global.f32 [%rd1], %f1;"""
@@ -149,7 +149,7 @@ def test_each_iteration_of_a_loop_begins_with_all_registers_for_loads(monkeypatc
 
 
 def test_loads_of_one_sector_wait_for_the_first_of_them_only(monkeypatch):
-    monkeypatch.setattr(chains_module, "EARLY_LOADS", 0)
+    monkeypatch.setattr(pieces_module, "EARLY_LOADS", 0)
     near = SUMS.replace("[%rd1+32]", "[%rd1+4]").replace("[%rd1+64]", "[%rd1+8]")
     body = "mov.f32 %f1, 0f00000000; " + "".join(near.partition(" ld.global.f32 %f5")[0]) + "st.global.f32 [%rd1], %f1;"
     free, one = with_registers(body, 0, 3 + 1)
@@ -158,7 +158,7 @@ def test_loads_of_one_sector_wait_for_the_first_of_them_only(monkeypatch):
 
 
 def test_loads_of_one_sector_move_ahead_of_uses_together_or_not_at_all(monkeypatch):
-    monkeypatch.setattr(chains_module, "EARLY_LOADS", 0)
+    monkeypatch.setattr(pieces_module, "EARLY_LOADS", 0)
     first = "ld.global.f32 %f2, [%rd1+64]; add.f32 %f1, %f1, %f2; "
     pair = "ld.global.f32 %f3, [%rd1]; ld.global.f32 %f4, [%rd1+4]; add.f32 %f1, %f1, %f3; add.f32 %f1, %f1, %f4; "
     body = "mov.f32 %f1, 0f00000000; " + first + pair + "st.global.f32 [%rd1], %f1;"
@@ -168,7 +168,7 @@ def test_loads_of_one_sector_move_ahead_of_uses_together_or_not_at_all(monkeypat
 
 
 def test_loads_from_shared_memory_leave_the_registers_to_others(monkeypatch):
-    monkeypatch.setattr(chains_module, "EARLY_LOADS", 0)
+    monkeypatch.setattr(pieces_module, "EARLY_LOADS", 0)
     one = "ld.shared.f32 %f3, [%r1+{0}]; add.f32 %f1, %f1, %f3; ld.global.f32 %f2, [%rd1+{0}]; add.f32 %f1, %f1, %f2; "
     begin = "mov.u32 %r1, %tid.x; mov.f32 %f1, 0f00000000; "
     body = begin + "".join(one.format(512 * at) for at in range(4)) + "st.global.f32 [%rd1], %f1;"
@@ -198,7 +198,7 @@ def test_no_more_iterations_overlap_than_a_loop_has():
 
 
 def test_loads_of_an_unrolled_loop_overlap_as_far_as_there_are_registers(monkeypatch):
-    monkeypatch.setattr(chains_module, "EARLY_LOADS", 0)
+    monkeypatch.setattr(pieces_module, "EARLY_LOADS", 0)
     module = parse(HEAD + LOOP.format(SUM, 16) + " ret; }", "k.ptx")
     pieces = straight_pieces(lower_kernel(module, "k", {}, 0), live_registers(module, "k"))
     (loop,) = (piece for piece in pieces if piece.loop)

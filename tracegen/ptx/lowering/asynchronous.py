@@ -10,7 +10,7 @@ from typing import Any
 
 from tracegen.ptx.isa._code import BOXES, BULK_COPIES, COMPARISONS, MBARRIERS, TENSOR_MAP
 from tracegen.ptx.lowering.memory_and_shuffles import access_fields, wrapped
-from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, type_bytes
+from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, Step, type_bytes
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
 from tracegen.ptx.syntax.ast import Address, Integer, Name, Operand, Register, Vector
 
@@ -43,6 +43,16 @@ def translate_copy(t: Translation) -> None:
 
 
 # ---- copies of 4, 8 or 16 bytes per thread
+
+
+def is_copy_step(step: Step) -> bool:
+    """Return whether a step is part of such a copy, or puts it into a group: only waits for groups wait for it."""
+    return step.origin.opcode == "cp" and "bulk" not in step.origin.modifiers and step.op != "WAIT"
+
+
+def is_wait_step(step: Step) -> bool:
+    """Return whether a step waits for groups of such copies."""
+    return step.origin.opcode == "cp" and step.op == "WAIT"
 
 
 def _group(t: Translation, number: int) -> int:

@@ -53,6 +53,7 @@ class Link:
     leader: int = NONE
     group: int = 0
     pc: int = NONE
+    copies: bool = False
     classes: Mapping[str, int] = field(default_factory=dict)
     product: Product | None = None
 
