@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from tracegen.ptx.lowering.pieces import PRODUCT_ITERATIONS, Piece, Warp
+from tracegen.ptx.lowering.pieces import Piece, Warp
 from tracegen.ptx.lowering.units import SubCore
+
+FIRST, PERIODS = 4, 12
+"""Iterations of a loop in which copies from before it end, and those after them, which stand for all others: a loop in
+which copies are under way for n iterations has the same times again after n + 1."""
 
 
 def pipelined_cycles(
@@ -51,10 +55,9 @@ def _loops(executed: Sequence[float]) -> Iterator[tuple[float, list[int]]]:
 
 def _loop_cycles(pieces: Mapping[int, Piece], times: float, warps: Sequence[Warp]) -> dict[int, float]:
     """Execute the pieces of a loop; return the cycles of each, of which the first iterations have their own."""
-    followed = max(1, min(PRODUCT_ITERATIONS, round(times)))
-    total = dict.fromkeys(pieces, 0.0)
-    last = dict(total)
-    for _ in range(followed):
+    followed = max(1, min(FIRST + PERIODS, round(times)))
+    total, later = dict.fromkeys(pieces, 0.0), dict.fromkeys(pieces, 0.0)
+    for iteration in range(followed):
         for at, piece in pieces.items():
             begin = warps[0].end
             for warp in warps:
@@ -62,11 +65,11 @@ def _loop_cycles(pieces: Mapping[int, Piece], times: float, warps: Sequence[Warp
             end = max(warp.end for warp in warps)
             for warp in warps:
                 warp.end = end
-            last[at] = end - begin
-            total[at] += last[at]
-    more = max(0.0, times - followed)
-    _pass_time(warps, more * sum(last.values()))
-    return {at: total[at] * min(1.0, times / followed) + more * last[at] for at in pieces}
+            total[at] += end - begin
+            later[at] += end - begin if iteration >= FIRST else 0.0
+    more = max(0.0, times - followed) / PERIODS
+    _pass_time(warps, more * sum(later.values()))
+    return {at: total[at] * min(1.0, times / followed) + more * later[at] for at in pieces}
 
 
 def _pass_time(warps: Sequence[Warp], cycles: float) -> None:
