@@ -65,7 +65,7 @@ def global_targets(
         for slot, value in enumerate(program.constants, program.variables)
         if isinstance(value, int) and value < _PARTS
     }
-    return _Flow(program.steps, constants, mapped, small, holds_addresses).targets
+    return _PointerFlow(program.steps, constants, mapped, small, holds_addresses).targets
 
 
 def _arrays(marks: Iterable[_Mark]) -> frozenset[str]:
@@ -74,7 +74,7 @@ def _arrays(marks: Iterable[_Mark]) -> frozenset[str]:
     return frozenset({ANYWHERE}) if not found or ANYWHERE in found else found
 
 
-class _Flow:
+class _PointerFlow:
     """The marks of all slots, passed on to the slots that are computed from them, and through memory.
 
     Places that may hold addresses follow from the marks and in turn add to them, until both stop growing.
