@@ -49,7 +49,7 @@ def recorded_launches(
     The program works as it is, with NumPy arrays and tensors of torch: each launch ``kernel[grid](...)`` becomes a
     trace at once, with the memory as it is. Without `values` it does not run: arrays that a kernel writes keep their
     old values, and a later launch whose addresses or branches depend on these is traced with the old ones. A program
-    may also launch a compiled kernel again, as ``kernel[grid](...)`` returns it. What it measures
+    may also launch a compiled kernel again, as ``kernel[grid](...)`` returns it. Its measurements
     (``triton.testing.do_bench`` and the benchmarks of autotuners) are the times that are predicted for `gpu`; measured
     launches are not recorded. Arguments may have addresses of tensors, as ``x.data_ptr()`` tells them. Where torch has
     no GPU, tensors stay on the CPU and say that they are on ``"cuda:0"``, questions about the device are answered
@@ -140,15 +140,18 @@ class _Recorder:
         for hook in function.pre_run_hooks:
             hook(*args, **meta)
         launch = compile_launch(function, args, meta, self._architecture)
-        again = partial(_launch_again, launch, {name: meta[name] for name in meta if name not in launch.values})
+        # A program may keep the compiled kernel for long, and should not keep the arrays of this launch with it.
+        constants = {each.name: launch.values[each.name] for each in launch.function.params if each.is_constexpr}
+        options = {name: value for name, value in meta.items() if name not in launch.values}
+        again = partial(_launch_again, launch.function, {**constants, **options})
         program = loaded_kernel(launch.program, again, target_capability(self._architecture))
         if not warmup:
             self._record(launch, grid)
         return program
 
-    def run_again(self, function: Any, values: Mapping[str, Any], options: Mapping[str, Any], grid: Any) -> None:
+    def run_again(self, function: Any, meta: Mapping[str, Any], grid: Any) -> None:
         """Trace a launch of a compiled kernel, which may have been compiled for another recording."""
-        self._record(compile_launch(function, (), {**values, **options}, self._architecture), grid)
+        self._record(compile_launch(function, (), meta, self._architecture), grid)
 
     def _record(self, launch: CompiledLaunch, grid: Any) -> None:
         shape = evaluate_grid(launch, grid)
@@ -243,9 +246,8 @@ _active: list[_Recorder] = []
 """The recorders of the ``with`` blocks that the program is in; the last one records."""
 
 
-def _launch_again(launch: CompiledLaunch, options: Mapping[str, Any], grid: Any, args: Sequence[Any]) -> None:
-    """Record a launch of a compiled kernel; its arguments may lack the constants of the compiler."""
-    function = launch.function
+def _launch_again(function: Any, known: Mapping[str, Any], grid: Any, args: Sequence[Any]) -> None:
+    """Record a launch of a compiled kernel; its arguments may lack the constants of the compiler, which are `known`."""
     if not _active:
         raise ConfigError(f"{function.__name__}: was compiled within recorded_launches: launch it there")
     names = [parameter.name for parameter in function.params]
@@ -253,7 +255,7 @@ def _launch_again(launch: CompiledLaunch, options: Mapping[str, Any], grid: Any,
     given = names if len(args) == len(names) else passed
     if len(args) != len(given):
         raise ConfigError(f"{function.__name__}: {len(args)} arguments, but it has {len(names)} parameters")
-    _active[-1].run_again(function, {**launch.values, **dict(zip(given, args, strict=True))}, options, grid)
+    _active[-1].run_again(function, {**known, **dict(zip(given, args, strict=True))}, grid)
 
 
 def _launch(tuner: Any, config: Any, args: tuple[Any, ...], meta: Mapping[str, Any]) -> Any:
