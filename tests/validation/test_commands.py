@@ -11,7 +11,15 @@ from tests.support.paths import ROOT
 
 COMMANDS = sorted(ROOT.glob("validation/*/__main__.py"))
 MODULES = {".".join(path.relative_to(ROOT).parent.parts): path for path in COMMANDS}
-PARTS = ("hardware.other_gpus", "h100.placed", "h100.plan", "h100.schedulers", "h100.tuning", "h100.tuning_plan")
+PARTS = (
+    "hardware.other_gpus",
+    "h100.placed",
+    "h100.plan",
+    "h100.schedulers",
+    "h100.times",
+    "h100.tuning",
+    "h100.tuning_plan",
+)
 MODULES |= {f"validation.{name}": ROOT / "validation" / f"{name.replace('.', '/')}.py" for name in PARTS}
 BENCHMARKS = sorted(path.name for path in ROOT.glob("benchmarks/*.py") if path.name != "children.py")
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("validation/**/*.md"), *ROOT.glob("benchmarks/*.md")]

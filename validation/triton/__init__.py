@@ -1,0 +1,1 @@
+"""Compare predicted times of Triton kernels with published ones."""
