@@ -180,13 +180,13 @@ def _before_window(
 
 
 def _window(footprints: Footprints, last: int, concurrent: int) -> range:
-    """Return a window of at most one wave: shorter if its blocks have many instructions, but not very short."""
-    first, least, most = last, max(0, last - LEAST_WINDOW + 1), max(0, last - concurrent + 1)
-    begun = footprints.instructions
-    while first > most and (first > least or footprints.instructions - begun < LOOKED_AT):
-        first -= 1
-        footprints.of(first)
-    return range(first, last + 1)
+    """Return a window of at most one wave: shorter if its blocks have many instructions, but not very short.
+
+    Its blocks are ascending, since those of some traces are executed in this order.
+    """
+    each = footprints.instructions / max(1, len(footprints.known))
+    size = min(concurrent, max(LEAST_WINDOW, int(LOOKED_AT / max(1.0, each))))
+    return range(max(0, last - size + 1), last + 1)
 
 
 class _LatestReads:

@@ -66,6 +66,10 @@ class Made:
 
     held = Footprints.held
 
+    @property
+    def known(self):
+        return {block: self._made[block] for block in self.made}
+
     def of(self, block):
         if block not in self.made:
             self.instructions += self.block_instructions
