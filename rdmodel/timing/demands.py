@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
-from rdmodel.timing.conversion_units import PACKED, by_unit
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import WARP, Work
+from rdmodel.trace.conversion_units import PACKED, by_unit
 from rdmodel.trace.work import CONSTANT_ACCESSES, L1_ACCESSES, MATRIX_TYPES, SHARED_ACCESSES
 
 LANES: Mapping[str, int] = {
@@ -17,6 +17,9 @@ LANES: Mapping[str, int] = {
     "fp16": 2 * WARP,
 }
 """Results of an instruction of a warp, by class: one per thread, or two if instructions are packed."""
+
+MATRIX_UNITS = "matrix units"
+"""Name of the demand of matrix products."""
 
 NEAREST_MATRIX_RATE = {"fp6": "fp8", "fp4": "fp8", "int4": "int8", "binary": "int8"}
 """The rate of matrix products of types that have no table: not more than theirs."""
@@ -126,7 +129,7 @@ def _core_demands(work: Work, gpu: GPU, rates: Mapping[str, float]) -> list[Dema
     cycles = {"issue slots": issued_instructions(work, capability) / rates["issue"]}
     cycles |= {name: count[name] * lanes / rates[name] for name, lanes in LANES.items()}
     cycles["conversion"] += cycles.pop("conversion_64")  # in the same units
-    cycles["matrix units"] = sum(
+    cycles[MATRIX_UNITS] = sum(
         flops / rate for name, flops in work.matrix_flops.items() if flops and (rate := matrix_rate(name, rates))
     )
     return [Demand(name, "core", value, gpu.core.schedulers) for name, value in cycles.items()]

@@ -12,11 +12,11 @@ from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
-from rdmodel.timing.conversion_units import PACKED, UNITS, by_unit, unit_of
 from rdmodel.timing.demands import GUARDED_LOADS_SINCE, LANES, matrix_rate
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import ALL_NEEDS, Columns, Op, Segment, Space, Trace, Work, locate_block
 from rdmodel.trace.columns import slice_warps
+from rdmodel.trace.conversion_units import PACKED, UNITS, by_unit, unit_of
 from rdmodel.trace.moved import MovedProgram, SharedProgram
 from rdmodel.trace.work import ARITHMETIC_CLASSES, MATRIX_TYPES, SHARED_ACCESSES
 

@@ -7,15 +7,12 @@ from dataclasses import replace
 from operator import mul
 
 from rdmodel.common.late_dataclass import dataclass
-from rdmodel.timing.demands import Demand
+from rdmodel.timing.demands import MATRIX_UNITS, Demand
 from rdmodel.timing.latency import Phase
 from rdmodel.timing.queue import solve_queues
 
 LOCAL_STAGES = ("core",)
 """Stages that serve the instructions between accesses to global memory."""
-
-MATRIX_UNITS = "matrix units"
-"""Name of the demand of matrix products."""
 
 
 @dataclass(frozen=True, slots=True)

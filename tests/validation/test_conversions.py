@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rdmodel.timing.conversion_units import by_unit
+from rdmodel.trace.conversion_units import by_unit
 from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.syntax.ast import Instruction, Register
 from validation.common.assembled import CAPABILITIES, read_record

@@ -13,15 +13,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from math import ceil
 
+from rdmodel.trace.conversion_units import PACKED, UNITS
 from tracegen.ptx.lowering.links import Link, Product, latency_of
 
-_SHARED_UNITS = {
-    "packed_fp32": "fp32",
-    "int_to_fp32": "int",
-    "pack_fp16": "int",
-    "fp16_to_fp32": "fp16",
-    "conversion_64": "conversion",
-}
+_SHARED_UNITS = {PACKED: "fp32", "conversion_64": "conversion", **{name: unit for name, (unit, _) in UNITS.items()}}
 """Classes whose instructions occupy the units of another class, on GPUs since compute capability 8.6."""
 
 

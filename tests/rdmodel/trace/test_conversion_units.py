@@ -4,7 +4,7 @@ import pytest
 
 import rdmodel as rd
 from rdmodel import presets
-from rdmodel.timing.conversion_units import UNITS, by_unit, unit_of
+from rdmodel.trace.conversion_units import UNITS, by_unit, unit_of
 from rdmodel.trace.work import ARITHMETIC_CLASSES
 from tracegen import cuda
 
