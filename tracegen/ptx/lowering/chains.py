@@ -9,7 +9,6 @@ end none.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -100,11 +99,22 @@ def _piece(
         src = tuple(slot for slot in (*step.src, step.guard, *(each[0] for each in predicates)) if slot != NO_SLOT)
         dst = tuple(slot for slot in step.dst if slot != NO_SLOT)
         registers = len(dst) * max(1, step.width // 32) if memory and latency and index not in constants else 0
-        branch = predicates[0][2] if predicates else NONE
-        store = behind[len(links)]
         copies = is_copy_step(step)
-        link = Link(src, dst, latency, memory, branch, 0 if copies else registers, classes=own, product=product)
-        links.append(replace(link, behind=NONE if copies else store, pc=step.pc, copies=copies))
+        links.append(
+            Link(
+                src,
+                dst,
+                latency,
+                memory,
+                branch=predicates[0][2] if predicates else NONE,
+                registers=0 if copies else registers,
+                behind=NONE if copies else behind[len(links)],
+                pc=step.pc,
+                copies=copies,
+                classes=own,
+                product=product,
+            )
+        )
     last = kernel.steps[end - 1]
     is_loop = last.op == "BRA" and last.target == first
     unrolled = unrolled_copies(kernel, first, end) if is_loop else 1
@@ -121,6 +131,7 @@ class PieceTimes:
         self._pieces = pieces
         self._given: tuple[object, ...] = ()
         self._cycles: dict[tuple[int, int], float] = {}
+        self._pipelined: dict[tuple[float, ...], dict[int, float]] = {}
 
     def chains(
         self, issued: NDArray[np.int64], warps: int, latencies: Mapping[str, float], registers: int, together: int = 1
@@ -131,9 +142,9 @@ class PieceTimes:
         """
         given = (registers, together, *latencies.items())
         if self._given != given:
-            self._given, self._cycles = given, {}
+            self._given, self._cycles, self._pipelined = given, {}, {}
         executed = [int(issued[piece.counted]) if piece.counted >= 0 else 0 for piece in self._pieces]
-        shares = [times / warps for times in executed]
+        shares = tuple(times / warps for times in executed)
 
         def alone(at: int) -> float:
             piece = self._pieces[at]
@@ -142,7 +153,9 @@ class PieceTimes:
                 self._cycles[at, copies] = piece.longest_chain(latencies, registers, copies, together)
             return self._cycles[at, copies]
 
-        pipelined = pipelined_cycles(self._pieces, shares, alone, latencies, registers, together)
+        if shares not in self._pipelined:
+            self._pipelined[shares] = pipelined_cycles(self._pieces, shares, alone, latencies, registers, together)
+        pipelined = self._pipelined[shares]
         found: list[Chain] = []
         for at, (piece, share) in enumerate(zip(self._pieces, shares, strict=True)):
             if share:

@@ -84,7 +84,10 @@ def with_products(links: Sequence[Link], steps: Sequence[Step]) -> list[Link]:
 
 def latency_of(link: Link, latencies: Mapping[str, float]) -> float:
     """Return the cycles from the start of a link to its results: those of its own instruction where they are known."""
-    return latencies.get(f"{link.latency}:{link.pc}", latencies[link.latency]) if link.latency else 0.0
+    if not link.latency:
+        return 0.0
+    mean = latencies[link.latency]
+    return latencies.get(f"{link.latency}:{link.pc}", mean) if link.memory else mean
 
 
 def with_lifetimes(links: Sequence[Link], alive: Sequence[int]) -> list[Link]:

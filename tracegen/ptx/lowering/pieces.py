@@ -21,7 +21,7 @@ LOOP_ITERATIONS = 3
 """Iterations of a loop after which the time from one to the next does not change."""
 
 PRODUCT_ITERATIONS = 8
-"""Those of a loop with products or asynchronous copies, which may go on while the next iterations begin."""
+"""Those of a loop with products, which may go on while the next iterations begin."""
 
 _FOLLOWER = "load_again"
 """Name of the latency of a load whose data another one has brought into the L1."""
@@ -77,7 +77,7 @@ class Piece:
         most = self.registers_for_loads(registers)
         executing = [Warp(latencies, most, core) for _ in range(warps if core else 1)]
         ends = [0.0]
-        iterations = PRODUCT_ITERATIONS if core or self.has_copies else LOOP_ITERATIONS
+        iterations = PRODUCT_ITERATIONS if core else LOOP_ITERATIONS
         for _ in range(iterations if self.loop else 1):
             for warp in executing:
                 warp.execute(self, copies)

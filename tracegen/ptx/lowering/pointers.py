@@ -42,7 +42,7 @@ class _Loaded(NamedTuple):
 
 
 _Mark = str | _Loaded
-"""What a slot may hold: an address in an array, by its name; an address `ANYWHERE`; or a number from memory."""
+"""A possible content of a slot: an address in an array, by its name; an address `ANYWHERE`; or a number from memory."""
 
 _HOLDERS = frozenset({ANYWHERE, "CONST"})
 """Places in memory whose contents may be addresses in any case."""
