@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
-from rdmodel.integrations.torch_on_cpu import device_of
+from rdmodel.integrations.torch_on_cpu import device_of, without_redirection
 
 MOST_SHARED = 1 << 28
 """Largest storage in bytes that is passed as a whole; of a larger one, each view is passed alone."""
@@ -61,7 +61,8 @@ def find_memory(name: str, value: Any) -> HostMemory:
     as well, unless they have more than `MOST_SHARED` bytes. Raises `ConfigError` for a tensor on another device, for
     negative strides, and for an object whose tensor is unknown.
     """
-    memory = _of_array(name, value) if isinstance(value, np.ndarray) else _of_tensor(name, value)
+    with without_redirection():  # the program does not ask for the address
+        memory = _of_array(name, value) if isinstance(value, np.ndarray) else _of_tensor(name, value)
     return memory if memory.bytes <= MOST_SHARED else memory.part()
 
 
@@ -125,15 +126,13 @@ class HandedOut:
 
         All tensors are searched if a number may be an address that the program had before `add` could note it.
         """
-        numbers = [_numbers(value) for value in values]
-        numbers = [each[(each >= _LEAST_ADDRESS) & (each < _LAST_ADDRESS)] for each in numbers]
-        if not any(each.size for each in numbers):
-            return []
-        found, left = self._find(np.concatenate(numbers))
+        given = np.concatenate([np.zeros(0, np.uint64), *(_numbers(value) for value in values)])
+        numbers = given[(given >= _LEAST_ADDRESS) & (given < _LAST_ADDRESS)]
+        found, left = self._find(numbers)
         if left.size:
             for tensor in _all_tensors():
                 self.add(tensor)
-            found, _ = self._find(np.concatenate(numbers))
+            found, _ = self._find(numbers)
         return found
 
     def _find(self, numbers: NDArray[np.uint64]) -> tuple[list[NDArray[np.uint8]], NDArray[np.uint64]]:

@@ -126,7 +126,6 @@ class _Context:
     """Stands for contexts that choose a device or a stream."""
 
     idx = 0
-    prev_idx = -1
 
     def __init__(self, *_: Any, **__: Any) -> None:
         """Take a device or a stream."""
@@ -138,6 +137,11 @@ class _Context:
         """End nothing."""
 
 
+def _returns(value: Any) -> Callable[..., Any]:
+    """Return a function of any arguments that returns a value."""
+    return lambda *_, **__: value
+
+
 def cuda_answers(torch: Any, gpu: GPU, capability: tuple[int, int]) -> Mapping[str, Any]:
     """Return functions, classes and values for the names of ``torch.cuda`` that programs ask about their device.
 
@@ -146,16 +150,13 @@ def cuda_answers(torch: Any, gpu: GPU, capability: tuple[int, int]) -> Mapping[s
     """
     values = device_properties(gpu, _MEMORY) | {"major": capability[0], "minor": capability[1]}
     properties = SimpleNamespace(name=gpu.name, **{name: values[source] for name, source in _PROPERTIES.items()})
-    stream, generator = _Stream(), _Generator(torch)
+    returns, stream, generator = _returns, _Stream(), _Generator(torch)
 
     def nothing() -> Callable[..., None]:
         def do_nothing(*_: Any, **__: Any) -> None:
             """Do nothing."""
 
         return do_nothing
-
-    def returns(value: Any) -> Callable[..., Any]:
-        return lambda *_, **__: value
 
     def subclass(base: type) -> type:
         return type(base.__name__, (base,), {})
@@ -192,13 +193,9 @@ def cuda_answers(torch: Any, gpu: GPU, capability: tuple[int, int]) -> Mapping[s
     }
 
 
-def accelerator_answers(torch: Any, capability: tuple[int, int]) -> Mapping[str, Callable[..., Any]]:
+def accelerator_answers(torch: Any) -> Mapping[str, Callable[..., Any]]:
     """Return functions for the names of ``torch.accelerator``, which programs for several kinds of devices ask."""
-
-    def returns(value: Any) -> Callable[..., Any]:
-        return lambda *_, **__: value
-
-    stream = _Stream()
+    returns, stream = _returns, _Stream()
     return {
         "is_available": returns(True),
         "device_count": returns(1),

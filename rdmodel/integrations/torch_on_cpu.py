@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -12,10 +12,16 @@ from rdmodel.gpu.config import GPU
 from rdmodel.integrations.torch_device import accelerator_answers, cuda_answers
 
 
+def without_redirection() -> AbstractContextManager[Any]:
+    """Return a context in which tensors tell what they are, whatever `torch_on_cpu` lets them say."""
+    torch = sys.modules.get("torch")
+    found: AbstractContextManager[Any] = nullcontext() if torch is None else torch._C.DisableTorchFunction()
+    return found
+
+
 def device_of(value: Any) -> str:
     """Return the device that holds a tensor, whatever `torch_on_cpu` lets it say; arrays are on the ``"cpu"``."""
-    torch = sys.modules.get("torch")
-    with nullcontext() if torch is None else torch._C.DisableTorchFunction():
+    with without_redirection():
         return str(getattr(value, "device", "cpu"))
 
 
@@ -43,7 +49,7 @@ def torch_on_cpu(
     redirection = _redirection(torch, handed_out)
     patches = [
         *((torch.cuda, name, answer) for name, answer in cuda_answers(torch, gpu, capability).items()),
-        *((torch.accelerator, name, answer) for name, answer in accelerator_answers(torch, capability).items()),
+        *((torch.accelerator, name, answer) for name, answer in accelerator_answers(torch).items()),
         (torch._C, "_cuda_getCurrentRawStream", lambda device=0: 0),
         (torch.Tensor, "record_stream", lambda tensor, stream: None),
         (torch, "Generator", _generator_on_cpu(torch)),

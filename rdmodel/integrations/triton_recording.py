@@ -187,7 +187,7 @@ class _Recorder:
             return [float(self._tried)] * 3
         tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
         try:
-            return [self._milliseconds(lambda: _launch(tuner, config, args, meta))] * 3
+            return [self._milliseconds(partial(_launch, tuner, config, args, meta))] * 3
         except RdmodelError:  # too large for an SM, or a static assertion of the kernel fails
             return [float("inf")] * 3
 
