@@ -92,8 +92,7 @@ def _with_neighbours(footprints: Footprints, block: int, concurrent: int) -> tup
     for lag, (extent, before) in _lags(footprints.trace.launch.grid, block).items():
         if not len(left):
             break
-        each, pieces, mine = _shared_with(footprints, block, lag, concurrent, left, at)
-        left, at = np.delete(left, mine), np.delete(at, mine)
+        each, pieces, left, at = _shared_with(footprints, block, lag, concurrent, left, at)
         last = min(before, max(1, concurrent // lag - 1))  # blocks before, in this dimension and this wave
         share = footprints.held(pieces, block - lag * last) / max(1, len(pieces))
         sharers = 1 + share * (min(extent, max(1.0, concurrent / lag)) - 1)
@@ -105,13 +104,13 @@ def _with_neighbours(footprints: Footprints, block: int, concurrent: int) -> tup
 
 def _shared_with(
     footprints: Footprints, block: int, lag: int, concurrent: int, left: NDArray[np.int64], at: NDArray[np.int64]
-) -> tuple[Shared, NDArray[np.int64], NDArray[np.int64]]:
-    """Return which of the pieces `left` of a block, read at `at`, another block reads, and their places in `left`."""
+) -> tuple[Shared, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return which of the pieces `left` of a block, read at `at`, another block reads, and those that are left then."""
     other = footprints.of(block - lag)
     pieces, mine, theirs = np.intersect1d(left, other.reads, assume_unique=True, return_indices=True)
     together = int(np.count_nonzero(np.abs(at[mine] - other.places[theirs]) <= UNDER_WAY))
     earlier = footprints.held(pieces, block - lag * -(-concurrent // lag))
-    return Shared(lag, len(pieces), together, earlier), pieces, mine
+    return Shared(lag, len(pieces), together, earlier), pieces, np.delete(left, mine), np.delete(at, mine)
 
 
 def _repeated(footprints: Footprints, pieces: NDArray[np.int64]) -> int:
@@ -173,8 +172,7 @@ def _before_window(
     left, at = np.delete(own.reads, known), np.delete(own.places, known)
     for lag in _lags(footprints.trace.launch.grid, block):
         if lag >= size and len(left):
-            each, _, mine = _shared_with(footprints, block, lag, concurrent, left, at)
-            left, at = np.delete(left, mine), np.delete(at, mine)
+            each, _, left, at = _shared_with(footprints, block, lag, concurrent, left, at)
             found.append(each)
     return found
 

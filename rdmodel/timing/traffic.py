@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import NamedTuple
 
 from rdmodel.common.late_dataclass import dataclass
@@ -49,6 +50,10 @@ class LaunchTraffic:
     dram_wait_share: float
     dram_bytes: float
     load_shares: tuple[LoadShares, ...] = ()
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the traffic of all loads together as plain numbers."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "load_shares"}
 
     @property
     def l2_bytes(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from typing import Any
 
 from rdmodel.common.late_dataclass import dataclass
@@ -115,7 +115,7 @@ class TimeEstimate(Presented):
             "waves": self.waves,
             "tail_share": self.tail_share,
             "work": self.work.to_dict(),
-            "traffic": {name: value for name, value in asdict(self.traffic).items() if name != "load_shares"},
+            "traffic": self.traffic.to_dict(),
         }
 
     def to_row(self) -> dict[str, Any]:
