@@ -7,14 +7,15 @@ before. They include the launch itself, 2 to 3 microseconds. ``--record`` predic
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, quantiles
 
 import rdmodel as rd
 from validation.common import records
 from validation.h100.cases import FOLDER, Case, all_cases
 from validation.h100.study import gpu_of, read_measured
+from validation.tuning.measures import quantile_cells
 
 TIMED = FOLDER / "timed.csv"
 METRIC = "gpu__time_duration.sum"
@@ -51,22 +52,16 @@ def read_timed() -> list[Timed]:
 def ratio_table() -> str:
     """Return the ratios of predicted to measured times, for all cases and by what bounds the prediction."""
     measured, rows = measured_times(), read_timed()
-    groups = {"all": rows, **{bound: [row for row in rows if row.bound == bound] for bound in _bounds(rows)}}
+    bounds = [bound for bound, _ in Counter(row.bound for row in rows).most_common()]
+    groups = {"all": rows, **{bound: [row for row in rows if row.bound == bound] for bound in bounds}}
     lines = ["| bound by | kernels | 10 % | 50 % | 90 % | within 25 % |", "|---|---:|---:|---:|---:|---:|"]
     for name, members in groups.items():
         found = [row.microseconds / measured[row.case] for row in members if measured[row.case] >= SHORTEST]
         if not found:
             continue
-        low, high = (found[0], found[0]) if len(found) == 1 else (quantiles(found, n=10)[0], quantiles(found, n=10)[-1])
         close = sum(0.8 <= ratio <= 1.25 for ratio in found)
-        lines.append(f"| {name} | {len(found)} | {low:.2f} | {median(found):.2f} | {high:.2f} | {close} |")
+        lines.append(f"| {name} | {len(found)} | {quantile_cells(found)} | {close} |")
     return "\n".join(lines)
-
-
-def _bounds(rows: list[Timed]) -> list[str]:
-    """Return the terms that bound predictions, those of most cases first."""
-    counts = {row.bound: sum(other.bound == row.bound for other in rows) for row in rows}
-    return sorted(counts, key=lambda bound: (-counts[bound], bound))
 
 
 def case_table() -> str:

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 TOP = 5
 """Configurations of `Quality.regret_5`: those that a user would measure."""
 
+SPREAD = (0.1, 0.5, 0.9)
+"""Quantiles of the ratios of predicted to measured times."""
+
 
 @dataclass(frozen=True, slots=True)
 class Quality:
@@ -82,3 +85,8 @@ def baselines(rows: Sequence[Mapping[str, float]], measured: Sequence[float]) ->
         "least DRAM bytes": quality([row["dram_bytes"] for row in rows], measured),
         "least L2 bytes": quality([row["l2_bytes"] for row in rows], measured),
     }
+
+
+def quantile_cells(ratios: Sequence[float] | NDArray[np.float64]) -> str:
+    """Return the quantiles `SPREAD` of ratios, as cells of a table."""
+    return " | ".join(f"{ratio:.2f}" for ratio in np.quantile(ratios, SPREAD))

@@ -7,15 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
-from numpy.typing import NDArray
 
-from validation.tuning.measures import TOP, Quality, baselines, quality, scores_of, tau
+from validation.tuning.measures import TOP, Quality, baselines, quality, quantile_cells, scores_of, tau
 from validation.tuning.predict import Predicted, read_config
 from validation.tuning.records import PAGE, PREDICTED_ASSEMBLY, PREDICTED_OLDER, by_space, measured, read
 from validation.tuning.searched import search_table
 from validation.tuning.spaces import calls_ldg, fits_image
-
-SPREAD = (0.1, 0.5, 0.9)
 
 GROUPS: dict[str, Callable[[Predicted], bool]] = {
     "all": lambda row: True,
@@ -34,18 +31,13 @@ def _words(row: Predicted) -> set[str]:
     return set(row.config.split())
 
 
-def _spread(ratios: Sequence[float] | NDArray[np.float64]) -> str:
-    """Return the quantiles `SPREAD` of ratios, as cells of a table."""
-    return " | ".join(f"{ratio:.2f}" for ratio in np.quantile(ratios, SPREAD))
-
-
 def ratio_table(rows: Sequence[Predicted], times: Mapping[str, float]) -> list[str]:
     """Return lines with the predicted times over the measured ones, for each group that has points."""
     lines = ["| predicted / measured time of points | number | 10 % | 50 % | 90 % |", "|---|---:|---:|---:|---:|"]
     for name, belongs in GROUPS.items():
         ratios = [row.milliseconds / times[row.config] for row in rows if belongs(row)]
         if ratios:
-            lines.append(f"| {name} | {len(ratios)} | {_spread(ratios)} |")
+            lines.append(f"| {name} | {len(ratios)} | {quantile_cells(ratios)} |")
     return [*lines, ""]
 
 
@@ -58,7 +50,7 @@ def assembly_table(rows: Sequence[Predicted], others: Sequence[Predicted], times
         own = [row for row in own if row.config in functions and row.config in times]
         for kind, found in (("function", [functions[row.config] for row in own]), ("assembly", own)):
             predicted, wanted = np.array([(row.milliseconds, times[row.config]) for row in found]).T
-            spread = _spread(predicted / wanted)
+            spread = quantile_cells(predicted / wanted)
             lines.append(f"| {name} | {kind} | {len(found)} | {spread} | {tau(predicted, wanted):.3f} |")
     return [*lines, ""]
 
@@ -74,7 +66,7 @@ def older_table(
     for space, rows in older.items():
         for release, found in (("13.5", newer[space]), ("12.8", rows)):
             known = [row for row in found if not row.failure]
-            spread = _spread([row.milliseconds / times[space][row.config] for row in known])
+            spread = quantile_cells([row.milliseconds / times[space][row.config] for row in known])
             each, spilled = rank_space(found, times[space])["rdmodel time"], sum(row.spilled_bytes > 0 for row in known)
             cells = f"{len(known)} of {len(found)} | {spilled} | {each.regret_1:.3f} | {each.tau:.3f}"
             lines.append(f"| {space} | {release} | {cells} | {spread} |")
