@@ -60,6 +60,7 @@ for package, names in {
         "_access",
         "_places",
         "_log",
+        "_events",
         "_warp",
         "_poison",
         "_tensor_map",

@@ -12,7 +12,7 @@ from rdmodel.errors import ConfigError
 MATRIX_RATES = ("matrix_fp16", "matrix_bf16", "matrix_tf32", "matrix_fp64", "matrix_fp8", "matrix_int8")
 """Rates of matrix units, 0 where there is none."""
 
-SHARES_OF_PEAKS = ("l2_efficiency", "dram_efficiency")
+SHARES_OF_PEAKS = ("matrix_clock", "l2_efficiency", "dram_efficiency")
 """Rates that are a share of a peak."""
 
 
@@ -27,10 +27,12 @@ class RatesConfig:
     `constant_loads` words from constant memory by instructions of their own; `l2_port_bytes` from the L2.
 
     A slice of the L2 moves `l2_slice_bytes` per cycle of its own clock; all of them together reach `l2_efficiency` of
-    the sum. The DRAM reaches `dram_efficiency` of its peak.
+    the sum. The DRAM reaches `dram_efficiency` of its peak. If matrix units are always busy, the clock falls to the
+    share `matrix_clock` of the highest one, since the GPU bounds its power.
 
     The latencies are cycles from an instruction to another one that needs its result; `matrix_latency` is that of a
-    matrix product with 2048 operations per warp.
+    matrix product with 2048 operations per warp. `bulk_latency` are the cycles that a bulk copy to shared memory takes
+    beyond those of a load from the L2 (0: there are none).
     """
 
     issue: float | None = None
@@ -47,6 +49,7 @@ class RatesConfig:
     matrix_fp64: float | None = None
     matrix_fp8: float | None = None
     matrix_int8: float | None = None
+    matrix_clock: float | None = None
     requests: float | None = None
     l1_bytes: float | None = None
     shared_wavefronts: float | None = None
@@ -63,13 +66,14 @@ class RatesConfig:
     conversion_latency: float | None = None
     matrix_latency: float | None = None
     shared_latency: float | None = None
+    bulk_latency: float | None = None
     barrier_latency: float | None = None
 
     def __post_init__(self) -> None:
         """Reject impossible numbers."""
         for name, value in self.given().items():
             check_number(name, value, 0)
-            if value == 0 and name not in MATRIX_RATES:
+            if value == 0 and name not in (*MATRIX_RATES, "bulk_latency"):
                 raise ConfigError(f"{name}={value}: must be above 0")
             if value > 1 and name in SHARES_OF_PEAKS:
                 raise ConfigError(f"{name}={value}: must be at most 1, the peak")

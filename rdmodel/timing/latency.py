@@ -108,7 +108,24 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
         "atomic": behind,
         "barrier": rates["barrier_latency"],
         **each,
+        **bulk_copies(traffic, gpu, rates),
         **unit_cycles(gpu, rates),
+    }
+
+
+def bulk_copies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
+    """Return the cycles of bulk copies: ``bulk`` from the L2 to the first byte, and ``bulk_byte`` for each byte.
+
+    Shares of the lines wait longer: ``bulk_far_share`` for another partition of the L2 (``bulk_far``), and
+    ``bulk_dram_share`` for DRAM (``bulk_dram``).
+    """
+    return {
+        "bulk": unloaded_latency(gpu) + rates["bulk_latency"],
+        "bulk_far": 2.0 * gpu.l2.partition_latency if gpu.l2.partitions > 1 else 0.0,
+        "bulk_far_share": 1 - 1 / gpu.l2.partitions,
+        "bulk_dram": dram_latency(gpu),
+        "bulk_dram_share": traffic.dram_wait_share,
+        "bulk_byte": 1 / rates["l2_port_bytes"],
     }
 
 
@@ -120,6 +137,7 @@ def unit_cycles(gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
     other, and each needs the same time in it. So the depth follows from the latency of one product.
     """
     found = {f"{name}_busy": busy_cycles({name: 1.0}, gpu, rates) for name in ARITHMETIC_CLASSES if name != "matrix"}
+    found["sub_cores"] = float(gpu.core.schedulers)
     found |= {f"matrix_{name}_busy": gpu.core.schedulers / matrix_rate(name, rates) for name in MATRIX_TYPES}
     found["matrix_depth"] = max(0.0, rates["matrix_latency"] - TIMED_PRODUCT_FLOPS * found["matrix_fp16_busy"])
     return found

@@ -21,7 +21,8 @@ from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.machine_options import complete_options
-from rdmodel.timing.demands import compute_demands
+from rdmodel.timing.clock import clock_share, with_clock_share
+from rdmodel.timing.demands import MATRIX_UNITS, compute_demands
 from rdmodel.timing.latency import Phase, busy_cycles, follow_warps, loads_by_space, mean_gap, mean_latencies
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.timing.passes import count_passes
@@ -253,7 +254,18 @@ def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlo
 
 
 def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
-    """Return the time of a launch from its parts."""
+    """Return the time of a launch from its parts.
+
+    If tensor cores are often busy, it is the time at the lower clock that the GPU then has.
+    """
+    found = _time_at_clock(parts, gpu)
+    rates, _ = presets.rates_of(gpu)
+    used = found.terms[MATRIX_UNITS] / found.cycles if found.cycles else 0.0
+    slower = with_clock_share(gpu, clock_share(used, rates))
+    return found if slower is gpu else _time_at_clock(parts, slower)
+
+
+def _time_at_clock(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
     rates, _ = presets.rates_of(gpu)
     launch, work, traffic = parts.launch, parts.work, parts.traffic
     occupancy = compute_occupancy(launch, fit_to_launch(gpu, launch))

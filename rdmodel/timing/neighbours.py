@@ -15,6 +15,7 @@ import numpy as np
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
 from rdmodel.timing.footprints import Footprints
+from rdmodel.timing.merging import bulk_share, merged_share
 from rdmodel.timing.sharing import Sharing, find_sharings
 from rdmodel.timing.traffic import LaunchTraffic, fetching_share, load_shares, missing_share
 from rdmodel.trace import Trace, Work
@@ -54,6 +55,7 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
     awaited = float(np.mean([_awaited_bytes(each, unit, concurrent, first_wave, room) for each in sharings]))
     needed = float(np.mean([each.reads for each in sharings])) * unit
     written = float(np.mean([each.writes for each in sharings])) * unit * launch.blocks
+    merged = read * bulk_share(trace, places[0]) * merged_share(sharings, concurrent)
     dram_read = min(read, max(fresh * launch.blocks, _least_read(footprints)))
     return LaunchTraffic(
         missing_share=missing_share(prediction),
@@ -64,6 +66,7 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
         # Data that a block reads several times wait once; those that are in the L1 for another block are left out.
         dram_wait_share=max(dram_read / read, awaited / max(needed, read / launch.blocks)) if read else 0.0,
         dram_bytes=dram_read + written,
+        l2_merged_bytes=merged,
         load_shares=load_shares(prediction),
     )
 

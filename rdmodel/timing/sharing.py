@@ -35,13 +35,15 @@ LAST = 3
 class Shared(NamedTuple):
     """Pieces that a block shares with the block `lag` before it, and those of them that a wave before had, too.
 
-    `together` of the pieces are first read at about the same place of the program by both. These are means.
+    `together` of the pieces are first read at about the same place of the program by both. Of the blocks that run
+    together, `readers` read a piece. These are means.
     """
 
     lag: int
     pieces: float
     together: float
     earlier: float
+    readers: float = 1.0
 
 
 class Sharing(NamedTuple):
@@ -74,7 +76,10 @@ def find_sharings(footprints: Footprints, places: Sequence[int], concurrent: int
 def _scaled(window: Sharing, own: Sharing) -> Sharing:
     """Return what blocks of a window share, for a block that reads and writes other numbers of pieces."""
     factor = own.reads / max(1.0, window.reads)
-    shared = [Shared(each.lag, *(factor * value for value in each[1:])) for each in window.shared]
+    shared = [
+        each._replace(pieces=factor * each.pieces, together=factor * each.together, earlier=factor * each.earlier)
+        for each in window.shared
+    ]
     return Sharing(own.reads, own.writes, shared, factor * window.wave)
 
 
@@ -96,7 +101,7 @@ def _with_neighbours(footprints: Footprints, block: int, concurrent: int) -> tup
         last = min(before, max(1, concurrent // lag - 1))  # blocks before, in this dimension and this wave
         share = footprints.held(pieces, block - lag * last) / max(1, len(pieces))
         sharers = 1 + share * (min(extent, max(1.0, concurrent / lag)) - 1)
-        found.append(each)
+        found.append(each._replace(readers=sharers))
         repeated += len(pieces) / sharers
     wave = concurrent * (len(left) + len(own.writes) + repeated)
     return Sharing(len(own.reads), len(own.writes), found, wave), left
@@ -144,8 +149,11 @@ def share_in_window(footprints: Footprints, last: int, concurrent: int) -> Shari
             before.append(_before_window(footprints, block, size, concurrent, mine))
     # Only size - lag blocks have another one so far before them.
     pairs = np.maximum(1, size - np.arange(size))
+    # Of the readers of a piece, all but the first one read what another block has read.
+    reads = float(np.mean([len(footprints.of(block).reads) for block in blocks]))
+    readers = reads / max(1.0, reads - float((pieces / pairs).sum()))
     shared = [
-        Shared(lag, float(pieces[lag] / pairs[lag]), float(together[lag] / pairs[lag]), 0.0)
+        Shared(lag, float(pieces[lag] / pairs[lag]), float(together[lag] / pairs[lag]), 0.0, min(size, readers))
         for lag in range(1, size)
         if pieces[lag]
     ]
@@ -154,7 +162,6 @@ def share_in_window(footprints: Footprints, last: int, concurrent: int) -> Shari
         for found in before
         for each in found
     ]
-    reads = float(np.mean([len(footprints.of(block).reads) for block in blocks]))
     writes = float(np.mean([len(footprints.of(block).writes) for block in blocks]))
     later = concurrent - size
     wave = float(new.sum()) + later * float(new[-max(1, int(RECENT * size)) :].mean()) + concurrent * writes

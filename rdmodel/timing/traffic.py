@@ -38,6 +38,8 @@ class LaunchTraffic:
     dram_bytes
         Bytes that are read from DRAM and written to it, those included that are in the L2 when the launch ends: who
         takes their place, such as the next launch, waits for them.
+    l2_merged_bytes
+        Those of `l2_read_bytes` that the L2 does not serve, since reads of several SMs are merged (`timing.merging`).
     load_shares
         The first two shares for each instruction that loads; empty if they are not known apart.
     """
@@ -49,6 +51,7 @@ class LaunchTraffic:
     dram_read_share: float
     dram_wait_share: float
     dram_bytes: float
+    l2_merged_bytes: float = 0.0
     load_shares: tuple[LoadShares, ...] = ()
 
     def to_dict(self) -> dict[str, float]:
@@ -57,8 +60,8 @@ class LaunchTraffic:
 
     @property
     def l2_bytes(self) -> float:
-        """Bytes that all SMs read from the L2 and write to it."""
-        return self.l2_read_bytes + self.l2_write_bytes
+        """Bytes that the L2 reads and writes for all SMs."""
+        return self.l2_read_bytes - self.l2_merged_bytes + self.l2_write_bytes
 
 
 def traffic_of(prediction: Prediction) -> LaunchTraffic:

@@ -29,7 +29,7 @@ class TimeEstimate(Presented):
     cycles
         Time in cycles of the SMs, without the launch itself.
     clock
-        Clock of the SMs in MHz.
+        Clock of the SMs in MHz, which falls under matrix products (`rdmodel.timing.clock`).
     terms
         For each resource, the cycles that the launch would take if it were bound by this resource alone; and under
         "latency", the cycles that it would take if no resource were ever busy.

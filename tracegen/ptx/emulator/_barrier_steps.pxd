@@ -3,9 +3,9 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from tracegen.ptx.emulator._lanes cimport MAX_BLOCK_THREADS
+from tracegen.ptx.emulator._lanes cimport MAX_BLOCK_THREADS, WARP
 from tracegen.ptx.emulator._texture_steps cimport TextureSteps
-from tracegen.ptx.isa._code cimport RANK_BITS, Code
+from tracegen.ptx.isa._code cimport NOTED, RANK_BITS, Code
 
 cdef enum:
     MAX_BARRIERS = 16
@@ -27,6 +27,8 @@ cdef class BarrierSteps(TextureSteps):
     cdef int64_t reach_barrier(self, const Code* code) noexcept nogil
     @cython.final
     cdef void reach_cluster_barrier(self, bint arrives) noexcept nogil
+    @cython.final
+    cdef void note_barrier(self, const Code* code, int64_t lane, int64_t number) noexcept nogil
     cdef int64_t use_mbarrier(self, const Code* code) noexcept nogil
     cdef int64_t release(self) noexcept nogil
     @cython.final
@@ -35,6 +37,13 @@ cdef class BarrierSteps(TextureSteps):
     cdef bint open_own_cluster_barrier(self) noexcept nogil
     @cython.final
     cdef void end_phase(self) noexcept nogil
+
+    cdef inline void note_arrival(
+        self, const Code* code, int64_t lane, uint64_t place, int64_t count, int64_t bytes
+    ) noexcept nogil:
+        # Note an arrival at the mbarrier at `place`, with the bytes that it expects or, if negative, completes.
+        if code.flags & NOTED:
+            self.events.add(lane // WARP, self.step, <int64_t>place, count, bytes)
 
     cdef inline void signal(self, uint64_t place, bint ended) noexcept nogil:
         # Note that a phase of the mbarrier at `place` has ended, for the block that has it.

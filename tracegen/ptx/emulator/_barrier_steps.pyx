@@ -4,6 +4,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from tracegen.ptx.emulator._lanes cimport WARP
 from tracegen.ptx.emulator._log cimport OP_BARRIER
 from tracegen.ptx.emulator._mbarrier cimport arrive, drop, has_completed, parity_of, start, state_of
 from tracegen.ptx.emulator._memory_steps cimport shared_offset
@@ -13,7 +14,7 @@ from tracegen.ptx.emulator._threads cimport (
 )
 from tracegen.ptx.isa._code cimport (
     BAR_AND, BAR_ARRIVE, BAR_POPC, MBAR_COMPLETE, MBAR_DROP, MBAR_EXPECT, MBAR_INIT, MBAR_INVAL, MBAR_TEST,
-    MBAR_TEST_PARITY, SHARED, Code, Lanes,
+    MBAR_TEST_PARITY, NOTED, SHARED, Code, Lanes,
 )
 
 # In place of the number of a barrier of the block.
@@ -75,6 +76,8 @@ cdef class BarrierSteps(TextureSteps):
             if number >= MAX_BARRIERS:
                 self.thread = lane
                 return TRAPPED
+            if code.flags & NOTED and (i == 0 or self.active.lane[i - 1] // WARP != lane // WARP):
+                self.note_barrier(code, lane, number)
             if arrives:
                 self.arrived[number] += 1
                 continue
@@ -86,6 +89,11 @@ cdef class BarrierSteps(TextureSteps):
         else:
             self.park(self.step)
         return UNFINISHED
+
+    cdef void note_barrier(self, const Code* code, int64_t lane, int64_t number) noexcept nogil:
+        """Note that the warp of a lane arrives at a barrier, and the threads that the barrier expects."""
+        cdef int64_t expected = <int64_t>self.row(code.src[1])[lane] if code.src[1] >= 0 else 0
+        self.events.append(lane // WARP, self.step, number, expected, 0)
 
     cdef void reach_cluster_barrier(self, bint arrives) noexcept nogil:
         """Arrive at the barrier of the cluster, or wait for the end of the phase in which the threads arrived."""
@@ -126,15 +134,20 @@ cdef class BarrierSteps(TextureSteps):
                     parity = parity_of(parity)
                 if has_completed(host, parity & 1):
                     self.row(code.dst[0])[lane] = 1
+                    if code.flags & NOTED and (i == 0 or lanes.lane[i - 1] // WARP != lane // WARP):
+                        self.events.append(lane // WARP, self.step, <int64_t>place, <int64_t>(parity & 1), 0)
                 else:
                     self.state[lane], self.barrier[lane] = WAITS, AT_MBARRIER
                     self.next[lane] = <int32_t>self.step
             elif code.mode == MBAR_INIT:
                 start(host, amount)
+                self.note_arrival(code, lane, place, amount, 0)
             elif code.mode == MBAR_EXPECT:
                 self.signal(place, arrive(host, 0, amount))
+                self.note_arrival(code, lane, place, 0, amount)
             elif code.mode == MBAR_COMPLETE:
                 self.signal(place, arrive(host, 0, -amount))
+                self.note_arrival(code, lane, place, 0, -amount)
             elif code.mode != MBAR_INVAL:
                 if code.dst[0] >= 0:
                     self.row(code.dst[0])[lane] = state_of(host)
@@ -142,6 +155,7 @@ cdef class BarrierSteps(TextureSteps):
                     drop(host, amount)
                 parity = self.row(code.src[2])[lane] if code.src[2] >= 0 else 0
                 self.signal(place, arrive(host, amount, <int64_t><uint32_t>parity))
+                self.note_arrival(code, lane, place, amount, <int64_t><uint32_t>parity)
         self.active.n = 0
         return UNFINISHED
 

@@ -13,7 +13,7 @@ from tracegen.ptx.emulator._memory_steps cimport shared_offset
 from tracegen.ptx.emulator._tensor_map cimport Rows, keeps_values, next_row, open_box, open_row, swizzle
 from tracegen.ptx.emulator._threads cimport NO_MEMORY, OUTSIDE, TRAPPED, UNCOMPUTED, UNFINISHED
 from tracegen.ptx.isa._code cimport (
-    BULK_CLEAR, BULK_LOAD, BULK_REDUCE, BULK_SHARED, BULK_STORE, BULK_UPDATE, EXECUTE, GLOBAL, POISONED, RANK_BITS,
+    BULK_CLEAR, BULK_LOAD, BULK_REDUCE, BULK_SHARED, BULK_STORE, BULK_UPDATE, EXECUTE, GLOBAL, NOTED, POISONED, RANK_BITS,
     SHARED, Code, Lanes,
 )
 
@@ -62,6 +62,8 @@ cdef class BulkCopySteps(BarrierSteps):
                     return NO_MEMORY
         if used and not self.record_chunks(code, lane, &used):
             return NO_MEMORY
+        if code.flags & NOTED and code.mode != BULK_LOAD:
+            self.events.append(lane // WARP, self.step, 0, 0, total)
         return self.complete(code, lane, total) if code.mode == BULK_LOAD or code.mode >= BULK_SHARED else UNFINISHED
 
     cdef bint record_chunks(self, const Code* code, int64_t lane, int64_t* used) noexcept nogil:
@@ -103,6 +105,7 @@ cdef class BulkCopySteps(BarrierSteps):
                     if not self.locate_one(lane, SHARED, bar, 8):
                         return OUTSIDE
                     self.signal(bar, arrive(self.places.hosted[0], 0, -total))
+                    self.note_arrival(code, lane, bar, 0, -total)
         return UNFINISHED
 
     # ---- The data

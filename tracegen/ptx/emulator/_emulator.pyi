@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracegen.ptx.emulator._bulk_copy_steps import BulkCopySteps
+from tracegen.ptx.emulator._events import Events
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator._poison import Poison
@@ -19,6 +20,7 @@ class Emulator(BulkCopySteps):
         targets: NDArray[np.int64],
         places: Places,
         log: Log,
+        events: Events,
         poison: Poison,
         regions: NDArray[np.int64],
         loops: NDArray[np.int64],

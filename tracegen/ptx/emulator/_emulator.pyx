@@ -11,14 +11,15 @@ from libc.string cimport memset
 import numpy as np
 
 from tracegen.ptx.emulator._bulk_copy_steps cimport BulkCopySteps
+from tracegen.ptx.emulator._events cimport Events
 from tracegen.ptx.emulator._lanes cimport derive_warps
 from tracegen.ptx.emulator._log cimport Log
 from tracegen.ptx.emulator._places cimport Places
 from tracegen.ptx.emulator._poison cimport Poison
 from tracegen.ptx.emulator._threads cimport FINISHED, UNCOMPUTED, UNFINISHED, StepCounts
 from tracegen.ptx.isa._code cimport (
-    ATOM, BAR, BLOCK, BRA, BRX, CALL, COPY_BULK, EXECUTE, EXIT, LOAD, MBAR, MOVE_BULK, POISON, POISONED, RET, SULD,
-    SUST, TEX, TRACK, WAIT, Code, Lanes,
+    ATOM, BAR, BLOCK, BRA, BRX, CALL, COPY_BULK, EXECUTE, EXIT, LOAD, MBAR, MOVE_BULK, NOTED, PIECE, POISON, POISONED,
+    RET, SULD, SUST, TEX, TRACK, WAIT, Code, Lanes,
 )
 
 # A cimported name exists only in C; callers of this module need it in Python.
@@ -31,7 +32,7 @@ cdef class Emulator(BulkCopySteps):
 
     `code` is a table of steps (program.CODE_DTYPE), `registers` (slots, threads) uint64: rows below `variables` are
     cleared for every block, the others hold constants. `step`, `thread` and `address` tell where it stopped, `slot` the
-    poisoned register that stopped it (-1: a value for an array). `poison` is used by steps with the flag POISONED. With
+    poisoned register that stopped it (-1: a value for an array). `events` has the steps with the flags PIECE and NOTED. `poison` is used by steps with the flag POISONED. With
     `strict`, no poison may reach an array.
     """
 
@@ -42,7 +43,7 @@ cdef class Emulator(BulkCopySteps):
 
     def __init__(
         self, const Code[::1] code, uint64_t[:, ::1] registers, int64_t variables, const int64_t[::1] targets,
-        Places places, Log log, Poison poison, const int64_t[::1] regions, const int64_t[::1] loops,
+        Places places, Log log, Events events, Poison poison, const int64_t[::1] regions, const int64_t[::1] loops,
         int64_t[:, ::1] counts, bint strict, int64_t max_instructions, int64_t max_bytes,
     ):
         assert counts.shape[0] == code.shape[0] and counts.shape[1] * 8 == sizeof(StepCounts)
@@ -51,7 +52,7 @@ cdef class Emulator(BulkCopySteps):
         self.regions, self.loops = &regions[0], &loops[0]
         self.code, self.registers, self.targets = &code[0], &registers[0, 0], &targets[0]
         self.threads, self.variables = registers.shape[1], variables
-        self.places, self.log, self.poison, self.strict = places, log, poison, strict
+        self.places, self.log, self.events, self.poison, self.strict = places, log, events, poison, strict
         self.max_instructions, self.max_bytes = max_instructions, max_bytes
         self.make_patterns(self.step_count)
         self.join(np.zeros(1, np.int64), 0)
@@ -64,6 +65,7 @@ cdef class Emulator(BulkCopySteps):
         self.places.clear()
         self.poison.clear()
         self.log.restart()
+        self.events.restart()
         self.clear_barriers()
         self.start_threads(entry)
 
@@ -93,6 +95,8 @@ cdef class Emulator(BulkCopySteps):
             if status != FINISHED:
                 return status
             status = UNFINISHED
+        if code.flags & PIECE:
+            self.events.enter(&self.active, self.step)
         counts.issued += self.active.warps
         counts.active += self.active.n
         if code.op >= BRA:
@@ -103,6 +107,8 @@ cdef class Emulator(BulkCopySteps):
         counts.lanes += lanes.n
         self.wait(&self.active, code.guard)
         if lanes.n:
+            if code.flags & NOTED:
+                self.events.note(lanes, self.step)
             if code.op >= LOAD and code.op <= ATOM:
                 status = self.access(code, lanes)
             elif code.op == TEX:

@@ -2,6 +2,7 @@
 # now; on top of `Registers`. Steps of all kinds need the guards, counts and waits that it offers.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
+from tracegen.ptx.emulator._events cimport Events
 from tracegen.ptx.emulator._lanes cimport MAX_BLOCK_THREADS
 from tracegen.ptx.emulator._log cimport Log
 from tracegen.ptx.emulator._registers cimport Registers
@@ -39,6 +40,7 @@ cdef class Threads(Registers):
     cdef StepCounts* counts        # per step
     cdef const int64_t* loops      # per step: the loop whose header it is, or -1
     cdef Log log
+    cdef Events events
     cdef bint records
     # Per thread: its state, and its next step (stale while it is active).
     cdef int32_t[MAX_BLOCK_THREADS] next

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.trace import Columns
 from tracegen.ptx.emulator._emulator import Emulator, Status
+from tracegen.ptx.emulator._events import Events
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator._poison import Poison
@@ -20,12 +21,13 @@ CLUSTER_STEPS = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class BlockMachine:
-    """The registers, memory, record and interpreter of a block, and how often it has executed each step."""
+    """The registers, memory, records and interpreter of a block, and how often it has executed each step."""
 
     registers: NDArray[np.uint64]
     places: Places
     poison: Poison
     log: Log
+    events: Events
     counts: NDArray[np.int64]
     emulator: Emulator
     shared: NDArray[np.uint8]

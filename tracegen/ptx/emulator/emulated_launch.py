@@ -21,6 +21,7 @@ from rdmodel.trace.local_memory import LocalMemory
 from tracegen.arrays import BASE
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.ptx.emulator._emulator import Emulator, Status
+from tracegen.ptx.emulator._events import Events
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator._poison import Poison
@@ -41,6 +42,7 @@ from tracegen.ptx.emulator.recorded_rows import columns_of_rows
 from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
 from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, differs_by_block, read_special_register
+from tracegen.ptx.lowering.asynchronous_pieces import is_asynchronous, mark_events
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.chains import Chain, PieceTimes, straight_pieces
@@ -52,6 +54,7 @@ from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_s
 from tracegen.ptx.lowering.slicing import changes_data, depends_on_data, tainted_slots
 from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
+from tracegen.ptx.lowering.timeline import BlockTimelines
 from tracegen.ptx.registers.counting import count_registers
 from tracegen.ptx.registers.liveness import live_registers
 from tracegen.ptx.registers.spilling import count_spills
@@ -287,6 +290,7 @@ class EmulatedLaunch:
             step.flags |= {"POISONED"} if index in self._poisoned.steps else set()
             step.flags |= {"EXECUTE"} if index in executed else set()
             step.flags |= {"TRACK"} if self._tainted.intersection(step.dst) else set()
+        mark_events(self._program)
         self._code = encode_steps(steps)
         self._regions = self._mark_branches(reduced)
         self._decisive, self._executed = decisive, executed
@@ -367,8 +371,20 @@ class EmulatedLaunch:
         return PieceTimes(straight_pieces(self._program, self._live))
 
     def last_chains(self, latencies: Mapping[str, float], registers: int, together: int) -> list[Chain]:
-        """Return the pieces of the block that was executed last: cycles, instructions by class, accesses, per warp."""
-        return self._pieces.chains(self._last_counts[:, 0], self.launch.block_warps, latencies, registers, together)
+        """Return the pieces of the block that was executed last: cycles, instructions by class, accesses, per warp.
+
+        They are one piece, if the warps of the block have a timeline.
+        """
+        issued, warps = self._last_counts[:, 0], self.launch.block_warps
+        if self._timelines is not None and len(self._machines) == 1:
+            cycles = self._timelines.cycles(self._machines[0].events.table(), issued, latencies, registers)
+            if cycles is not None:
+                return [self._pieces.united(issued, warps, cycles)]
+        return self._pieces.chains(issued, warps, latencies, registers, together)
+
+    @cached_property
+    def _timelines(self) -> BlockTimelines | None:
+        return BlockTimelines(self._program, self._live) if is_asynchronous(self._program.steps) else None
 
     def _make_machine(self) -> BlockMachine:
         program, threads = self._program, self.launch.block_threads
@@ -389,12 +405,13 @@ class EmulatedLaunch:
         loops[list(self._unrolled)] = np.arange(len(self._unrolled))
         unrolled = np.array([*self._unrolled.values(), 1], dtype=np.int64)
         log = Log(self.launch.block_warps, tainted, unrolled, len(self._unrolled))
+        events = Events()
         targets = np.array([*program.targets, 0], dtype=np.int64)
         emulator = Emulator(
-            self._code, registers, program.variables, targets, places, log, poison, self._regions, loops, counts,
-            self._strict, self._limit, _MAX_RECORD_BYTES,
+            self._code, registers, program.variables, targets, places, log, events, poison, self._regions, loops,
+            counts, self._strict, self._limit, _MAX_RECORD_BYTES,
         )  # fmt: skip
-        return BlockMachine(registers, places, poison, log, counts, emulator, memory)
+        return BlockMachine(registers, places, poison, log, events, counts, emulator, memory)
 
     @cached_property
     def _constants_by_block(self) -> list[tuple[int, str]]:

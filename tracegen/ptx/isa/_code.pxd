@@ -38,6 +38,8 @@ cpdef enum Flag:
     ASYNC = 128        # the stored values arrive later: the store does not wait for their loads
     POISONED = 256     # an operand, a result or a cell of memory may be poisoned
     BLOCK = 512        # a basic block begins
+    PIECE = 1024       # a straight piece of code begins, and warps that enter it are noted
+    NOTED = 2048       # what the step does is noted
 
 cpdef enum Compare:
     EQ, NE, LT, LE, GT, GE, EQU, NEU, LTU, LEU, GTU, GEU, NUM, NAN

@@ -197,8 +197,11 @@ _ANSWER_BYTES = 16
 
 
 def _translate_bulk(t: Translation) -> None:
-    if t.has("commit_group") or t.has("wait_group") or t.has("prefetch"):
-        return  # stores are not waited for, and a prefetch goes to the L2
+    if t.has("commit_group") or t.has("wait_group"):
+        t.emit("WAIT", src=(NO_SLOT,))  # no access of a trace waits for stores, but warps do
+        return
+    if t.has("prefetch"):
+        return  # it goes to the L2
     spaces = [m.split("::")[0] for m in t.modifiers if m.split("::")[0] in ("global", "shared")]
     operands = list(t.operands)
     if spaces == ["shared", "shared"]:

@@ -21,7 +21,7 @@ from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.lowering.pieces import Piece
 from tracegen.ptx.lowering.pipelines import pipelined_cycles
 from tracegen.ptx.lowering.predication import CONTROL, predicated_branches
-from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel
+from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import READS, is_memory_step
 from tracegen.ptx.lowering.store_order import NONE, stores_before
 from tracegen.ptx.lowering.unrolled_loops import unrolled_copies
@@ -38,23 +38,44 @@ Chain = tuple[float, Mapping[str, float], float]
 """A piece, summed over its executions: cycles, its instructions by class without accesses to memory, its accesses."""
 
 
-def straight_pieces(kernel: LoweredKernel, live: Mapping[int, int]) -> list[Piece]:
-    """Return the pieces of a kernel, in the order of its steps.
+def piece_bounds(kernel: LoweredKernel, cuts: Collection[int] = ()) -> list[tuple[int, int, int]]:
+    """Return the first step of each piece, the one behind its last, and the one that is counted, or -1.
 
-    `live` are the registers that are live at each instruction, by its `id`.
+    The emulator counts the executions of a piece by its first instruction that no short branch skips. Pieces also begin
+    at the steps `cuts`.
     """
     steps = kernel.steps
-    skips, constants = predicated_branches(steps), constant_loads(kernel)
-    starts = {0, *kernel.targets}
+    skips = predicated_branches(steps)
+    starts = {0, *kernel.targets, *cuts}
     for index, step in enumerate(steps):
         if step.op in CONTROL and index not in skips:
             starts.add(index + 1)
             if isinstance(step.target, int) and step.op in ("BRA", "CALL"):
                 starts.add(step.target)
     ordered = sorted(start for start in starts if start < len(steps))
+    return [(first, end, _counted(steps, first, end, skips)) for first, end in pairwise([*ordered, len(steps)])]
+
+
+def _counted(steps: Sequence[Step], first: int, end: int, skips: Collection[int]) -> int:
+    skipped = 0  # the step up to which short branches skip
+    for index in range(first, end):
+        if index in skips:
+            skipped = max(skipped, steps[index].target)
+        elif index >= skipped and "COUNTED" in steps[index].flags:
+            return index
+    return NONE
+
+
+def straight_pieces(kernel: LoweredKernel, live: Mapping[int, int], cuts: Collection[int] = ()) -> list[Piece]:
+    """Return the pieces of a kernel, in the order of its steps.
+
+    `live` are the registers that are live at each instruction, by its `id`. `cuts` are those of `piece_bounds`.
+    """
+    skips, constants = predicated_branches(kernel.steps), constant_loads(kernel)
     most_live = max(live.values(), default=0)
     return [
-        _piece(kernel, first, end, skips, constants, live, most_live) for first, end in pairwise([*ordered, len(steps)])
+        _piece(kernel, first, end, counted, skips, constants, live, most_live)
+        for first, end, counted in piece_bounds(kernel, cuts)
     ]
 
 
@@ -62,12 +83,13 @@ def _piece(
     kernel: LoweredKernel,
     first: int,
     end: int,
+    counted: int,
     skips: Collection[int],
     constants: Mapping[int, str],
     live: Mapping[int, int],
     most_live: int,
 ) -> Piece:
-    links, classes, accesses, counted = list[Link](), dict[str, int](), 0, NONE
+    links, classes, accesses = list[Link](), dict[str, int](), 0
     steps = [step for at, step in enumerate(kernel.steps[first:end], start=first) if at not in skips]
     behind = stores_before(steps)
     crowded = sum(at in skips for at in range(first, end)) > PREDICATES
@@ -79,8 +101,6 @@ def _piece(
             continue
         latency, memory = "", is_memory_step(step) and step.space != "FRAME"
         own, product = dict[str, int](), None
-        if counted < 0 and "COUNTED" in step.flags and not predicates:
-            counted = index
         if memory:
             accesses += 1
             loads = "atomic" if step.op == "ATOM" else constants.get(index) or _LOADS.get(step.space, "load_global")
@@ -121,7 +141,8 @@ def _piece(
     links = with_products(links, steps)
     links = with_leaders(with_lifetimes(links, [live.get(id(step.origin), -1) for step in steps]), steps)
     waits = any(is_wait_step(step) for step in steps)
-    return Piece(counted, links, classes, accesses, is_loop, most_live, unrolled, crowded, waits)
+    numbers = [at for at in range(first, end) if at not in skips]
+    return Piece(counted, links, classes, accesses, is_loop, most_live, unrolled, crowded, waits, numbers)
 
 
 class PieceTimes:
@@ -163,6 +184,17 @@ class PieceTimes:
                 cycles = pipelined[at] if at in pipelined else alone(at) * share
                 found.append((cycles, classes, piece.accesses * share))
         return found
+
+    def united(self, issued: NDArray[np.int64], warps: int, cycles: float) -> Chain:
+        """Return the pieces as one that takes so many cycles; the other arguments are those of `chains`."""
+        classes: dict[str, float] = {}
+        accesses = 0.0
+        for piece in self._pieces:
+            share = int(issued[piece.counted]) / warps if piece.counted >= 0 else 0.0
+            accesses += piece.accesses * share
+            for name, number in piece.classes.items():
+                classes[name] = classes.get(name, 0.0) + number * share
+        return cycles, classes, accesses
 
 
 def _iterations(executed: Sequence[int], at: int) -> int:

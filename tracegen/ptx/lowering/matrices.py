@@ -19,7 +19,9 @@ _INDEX_CLAMP = 31
 def translate_product(t: Translation) -> None:
     """Emit ``mma``, ``wmma.mma`` or ``wgmma.mma_async``: the products are not computed."""
     if t.instruction.opcode == "wgmma" and not t.has("mma_async"):
-        return  # fences and groups of asynchronous products order no access of a trace
+        # Fences and groups of asynchronous products order no access of a trace, but take time.
+        t.emit("WAIT", src=(NO_SLOT,))
+        return
     t.uncomputed()
 
 

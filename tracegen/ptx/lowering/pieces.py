@@ -31,10 +31,11 @@ _FOLLOWER = "load_again"
 class Piece:
     """A straight piece: its links, and its instructions by class; `accesses` are those of memory.
 
-    `counted` is the step by which the emulator counts its executions, or -1 if it has none. `loop` tells whether the
-    piece may follow itself; then the assembler makes one piece of up to `copies` iterations. `most_live` are the most
-    registers that are live at an instruction of the kernel. `crowded` tells whether it has more short branches than
-    there are predicates, and `waits` whether it waits for asynchronous copies.
+    `steps` are the numbers of the steps of its links. `counted` is the step by which the emulator counts its
+    executions, or -1 if it has none. `loop` tells whether the piece may follow itself; then the assembler makes one
+    piece of up to `copies` iterations. `most_live` are the most registers that are live at an instruction of the
+    kernel. `crowded` tells whether it has more short branches than there are predicates, and `waits` whether it waits
+    for asynchronous copies.
     """
 
     counted: int
@@ -46,6 +47,7 @@ class Piece:
     copies: int = 1
     crowded: bool = False
     waits: bool = False
+    steps: Sequence[int] = ()
 
     @property
     def has_copies(self) -> bool:
@@ -105,8 +107,8 @@ class Warp:
         self._ready = {slot: time + cycles for slot, time in self._ready.items() if time > self.end}
         self.end += cycles
 
-    def execute(self, piece: Piece, copies: int = 1) -> None:
-        """Execute a piece, and as many copies as are in the body of a loop.
+    def execute(self, piece: Piece, copies: int = 1) -> list[float]:
+        """Execute a piece, and as many copies as are in the body of a loop; return the starts of the last copy's links.
 
         Asynchronous copies to shared memory are not waited for, but by the instructions that wait for groups of them.
         """
@@ -121,6 +123,7 @@ class Warp:
                     if schedule:
                         start, _ = schedule.schedule(link, start)
                     ready |= dict.fromkeys(link.dst, start + latency_of(link, latencies))
+                    starts[at] = start
                     continue
                 waits = [schedule.wait(link, ready)] if schedule else [ready.get(slot, begin) for slot in link.src]
                 start = max(begin, window.enter(first + at, link), *waits)
@@ -142,6 +145,7 @@ class Warp:
                 starts[at], arrivals[at] = start, end
                 longest = max(longest, start + 1 if link.memory or link.product else end)
         self.end = longest
+        return starts
 
 
 class _Branch:

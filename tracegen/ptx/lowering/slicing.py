@@ -139,6 +139,8 @@ def _roots(step: Step) -> tuple[int, ...]:
         return (step.guard,)
     if step.op in ("MOVE_BULK", "COPY_BULK", "MBAR"):
         return (*step.src, step.guard)
+    if step.op == "POISON" and step.origin.opcode == "tcgen05":
+        return (step.guard,)  # tells which warp starts a product
     return step.src if step.op in _CONTROL_OPS else ()
 
 

@@ -20,6 +20,11 @@ _SHARED_UNITS = {PACKED: "fp32", "conversion_64": "conversion", **{name: unit fo
 """Classes whose instructions occupy the units of another class, on GPUs since compute capability 8.6."""
 
 
+def unit_name(name: str) -> str:
+    """Return the class that names the units of a class of instructions."""
+    return _SHARED_UNITS.get(name, name)
+
+
 class Unit:
     """The times at which a unit is occupied.
 
@@ -81,7 +86,7 @@ class SubCore:
 
         The result is this time, and the end of the occupation.
         """
-        unit = self._units[_SHARED_UNITS.get(name, name)]
+        unit = self._units[unit_name(name)]
         while (found := unit.first(self._issue.first(start))) != start:
             start = found
         self._issue.take(start, 1.0)

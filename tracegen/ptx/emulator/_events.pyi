@@ -1,0 +1,8 @@
+import numpy as np
+from numpy.typing import NDArray
+
+FIELDS: tuple[str, ...]
+
+class Events:
+    def restart(self) -> None: ...
+    def table(self) -> NDArray[np.int64]: ...
