@@ -12,6 +12,9 @@ from rdmodel.errors import ConfigError
 MATRIX_RATES = ("matrix_fp16", "matrix_bf16", "matrix_tf32", "matrix_fp64", "matrix_fp8", "matrix_int8")
 """Rates of matrix units, 0 where there is none."""
 
+MAY_BE_ZERO = (*MATRIX_RATES, "bulk_latency")
+"""Rates that are 0 on GPUs that lack the unit."""
+
 SHARES_OF_PEAKS = ("matrix_clock", "l2_efficiency", "dram_efficiency")
 """Rates that are a share of a peak."""
 
@@ -73,7 +76,7 @@ class RatesConfig:
         """Reject impossible numbers."""
         for name, value in self.given().items():
             check_number(name, value, 0)
-            if value == 0 and name not in (*MATRIX_RATES, "bulk_latency"):
+            if value == 0 and name not in MAY_BE_ZERO:
                 raise ConfigError(f"{name}={value}: must be above 0")
             if value > 1 and name in SHARES_OF_PEAKS:
                 raise ConfigError(f"{name}={value}: must be at most 1, the peak")

@@ -1,8 +1,12 @@
-"""The record of Triton kernels beside published times."""
+"""The records of kernels of Triton and Gluon beside published speeds."""
 
 from validation.common import records
 from validation.common.pages import tables_of
 from validation.triton import __main__ as study
+from validation.triton import attention_times, product_times
+
+PEAKS = {"h100": 1070.0, "gb200": 2447.0}
+"""Of half precision, dense, at the highest clock of the presets."""
 
 
 def test_the_page_is_that_of_the_records():
@@ -10,9 +14,31 @@ def test_the_page_is_that_of_the_records():
 
 
 def test_every_number_of_tokens_has_predictions_of_configurations_that_fit():
-    published = records.from_csv(study.Published, study.PUBLISHED.read_text())
-    predicted = records.from_csv(study.Predicted, study.PREDICTED.read_text())
-    names = {f"{rows}x{columns} {warps} warps {stages} stages" for rows, columns, warps, stages in study.CONFIGURATIONS}
+    published = records.from_csv(attention_times.Published, attention_times.PUBLISHED.read_text())
+    predicted = records.from_csv(attention_times.Predicted, attention_times.PREDICTED.read_text())
+    names = {
+        f"{rows}x{columns} {warps} warps {stages} stages"
+        for rows, columns, warps, stages in attention_times.CONFIGURATIONS
+    }
     assert {row.tokens for row in predicted} == {row.tokens for row in published}
     assert {row.configuration for row in predicted} <= names
-    assert all(row.tflops < 989 for row in predicted)  # NVIDIA, H100 datasheet: peak of half precision, dense
+    assert all(row.tflops < PEAKS["h100"] for row in predicted)
+
+
+def test_every_published_product_has_a_prediction_below_the_peak():
+    published = product_times.published()
+    predicted = records.from_csv(product_times.Predicted, product_times.PREDICTED.read_text())
+    assert [row.row for row in predicted] == list(range(len(published)))
+    for row, found in zip(published, predicted, strict=True):
+        assert 0 < found.tflops < PEAKS[row.gpu]
+        assert 0 < row.tflops < PEAKS[row.gpu]
+        assert found.clock <= product_times.gpu_of(row.gpu).clock
+
+
+def test_the_clock_falls_the_more_the_faster_the_products_are():
+    rows = product_times.published()
+    predicted = records.from_csv(product_times.Predicted, product_times.PREDICTED.read_text())
+    for gpu in product_times.ARCHITECTURES:
+        own = sorted((found.tflops, -found.clock) for found in predicted if rows[found.row].gpu == gpu)
+        clocks = [clock for _, clock in own]
+        assert clocks == sorted(clocks)

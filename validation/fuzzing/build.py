@@ -48,6 +48,7 @@ MODULES = (
     "tracegen.ptx.emulator._memory_steps",
     "tracegen.ptx.emulator._texture_steps",
     "tracegen.ptx.emulator._barrier_steps",
+    "tracegen.ptx.emulator._events",
     "tracegen.ptx.emulator._bulk_copy_steps",
     "tracegen.ptx.emulator._emulator",
 )

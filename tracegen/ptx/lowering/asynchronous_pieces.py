@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.isa._code import MBARRIERS
@@ -39,13 +39,11 @@ class Action:
 class AsynchronousPiece:
     """A straight piece without its asynchronous products, and its `actions` in the order of the steps.
 
-    `places` are the links of the steps. `products` are those of ``tcgen05`` by step, which all sub-cores compute
-    together.
+    `products` are those of ``tcgen05`` by step, which all sub-cores compute together.
     """
 
     piece: Piece
     actions: Sequence[Action]
-    places: Mapping[int, int]
     products: Mapping[int, Product]
 
 
@@ -54,7 +52,7 @@ class TimedPiece:
     """A piece as a warp passes it that is alone on its sub-core.
 
     It takes `cycles`, and occupies units for the cycles of `busy`, by their names. `starts` are the cycles from its
-    begin to the start of a step; steps without a result start at once.
+    begin until a step and all steps before it have started: nothing passes asynchronous operations and arrivals.
     """
 
     cycles: float
@@ -90,8 +88,8 @@ def asynchronous_pieces(kernel: LoweredKernel, live: Mapping[int, int]) -> list[
     bounds, pieces = piece_bounds(kernel, cuts), straight_pieces(kernel, live, cuts)
     found = []
     for (first, end, _), piece in zip(bounds, pieces, strict=True):
-        places = {step: at for at, step in enumerate(piece.steps)}
-        actions = [action for at in range(first, end) if (action := _action(steps[at], at, piece, places)) is not None]
+        own = {step: link.product for step, link in zip(piece.steps, piece.links, strict=True)}
+        actions = [action for at in range(first, end) if (action := _action(steps[at], at, own.get(at))) is not None]
         links = [
             replace(link, product=None, latency="", dst=(), classes={})
             if link.product is not None and link.product.asynchronous
@@ -101,7 +99,7 @@ def asynchronous_pieces(kernel: LoweredKernel, live: Mapping[int, int]) -> list[
         products = {
             at: _tensor_product(steps[at], numbers) for at in range(first, end) if _is_tensor_product(steps[at])
         }
-        found.append(AsynchronousPiece(replace(piece, links=links), actions, places, products))
+        found.append(AsynchronousPiece(replace(piece, links=links), actions, products))
     return found
 
 
@@ -119,7 +117,10 @@ def time_piece(own: AsynchronousPiece, latencies: Mapping[str, float], registers
         if link.product is not None:
             busy["matrix"] = busy.get("matrix", 0.0) + product_cycles(link.product, latencies)
     cycles = piece.longest_chain(latencies, registers)
-    return TimedPiece(cycles, busy, {step: min(cycles, starts[at]) for step, at in own.places.items()})
+    in_order = accumulate(starts, max)
+    return TimedPiece(
+        cycles, busy, {step: min(cycles, start) for step, start in zip(piece.steps, in_order, strict=True)}
+    )
 
 
 def product_cycles(product: Product, latencies: Mapping[str, float]) -> float:
@@ -141,13 +142,12 @@ def _group_action(step: Step) -> str:
     return next((m for m in step.origin.modifiers if m in ("commit_group", "wait_group", "wait_all")), "")
 
 
-def _action(step: Step, at: int, piece: Piece, places: Mapping[int, int]) -> Action | None:
+def _action(step: Step, at: int, product: Product | None) -> Action | None:
     opcode, action = step.origin.opcode, _group_action(step)
     if opcode == "wgmma":
         if action:
             kind = WAIT_PRODUCTS if action == "wait_group" else COMMIT_PRODUCTS
             return Action(at, step.pc, kind, left=_operand(step))
-        product = piece.links[places[at]].product if at in places else None
         return Action(at, step.pc, PRODUCT, product) if product is not None else None
     if opcode == "cp" and "bulk" in step.origin.modifiers:
         kind = WAIT_STORES if action == "wait_group" else COMMIT_STORES
