@@ -19,7 +19,7 @@ RESULTS = FOLDER / "RESULTS.md"
 
 def page() -> str:
     """Return the tables of the page."""
-    return f"### Attention\n\n{attention_times.table()}\n### Products of matrices\n\n{product_times.tables()}"
+    return f"## Attention\n\n{attention_times.table()}\n## Products of matrices\n\n{product_times.tables()}"
 
 
 def record(jobs: int) -> None:
