@@ -181,6 +181,51 @@ def test_a_barrier_of_the_block_waits_for_the_slowest_warp():
     assert cycles(source, 64) == pytest.approx(150 * STEP, abs=40)
 
 
+# ---- clusters
+
+
+def in_cluster(body):
+    head = HEAD.replace("TARGET", "sm_90").replace("(.param .u64 a) {", "(.param .u64 a) .reqnctapercluster 2, 1, 1 {")
+    meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+    return f"""{head} .reg .b32 %rank; mov.u32 %rank, %cluster_ctarank; setp.eq.u32 %p6, %rank, 0;
+      @%p1 mbarrier.init.shared.b64 [full], 1; {meet} {body} {meet} st.global.f32 [%rd1], %f1; ret; }}"""
+
+
+def cycles_of_cluster(body, **changed):
+    trace = cuda.trace(in_cluster(body), "k", 2, 32, [f"float[{1 << 16}]:zeros"])
+    first, second = (trace.chains(block, {**LATENCIES, **changed})[0][0] for block in (0, 1))
+    assert first == second
+    return first
+
+
+def test_a_block_waits_for_the_arrival_of_another_block_of_its_cluster():
+    body = f"""@!%p6 bra OTHER; {WAIT.format("", "full", 0)} {work(30)} bra MET;
+      OTHER: {work(100)} mov.u32 %r10, 0; mapa.shared::cluster.u32 %r11, %r2, %r10;
+      @%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r11]; MET:"""
+    assert cycles_of_cluster(body) == pytest.approx(130 * STEP, abs=40)
+
+
+def test_the_barrier_of_a_cluster_waits_for_the_slowest_block():
+    body = f"""@%p6 bra MET; {work(80)} MET: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; {work(30)}
+      @%p1 mbarrier.arrive.shared.b64 _, [full]; {WAIT.format("", "full", 0)}"""
+    assert cycles_of_cluster(body) == pytest.approx(110 * STEP, abs=40)
+
+
+@pytest.mark.parametrize(("mask", "copies"), [(1, 1), (3, 1), (3, 2)])
+def test_a_copy_to_several_blocks_passes_the_port_of_each(mask, copies):
+    size = 16384
+    fetch = (
+        f"""@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+      [tiles], [%rd1], {size}, [full], %h1; """
+        * copies
+    )
+    reached = "" if mask == 3 else "@!%p6 bra MET;"
+    body = f""".reg .b16 %h1; mov.u16 %h1, {mask}; {reached}
+      @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [full], {size * copies};
+      @!%p6 bra GO; {fetch} GO: {WAIT.format("", "full", 0)} MET:"""
+    assert cycles_of_cluster(body) == pytest.approx(L2 + copies * size * BYTE, abs=40)
+
+
 # ---- products
 
 SUMS = ", ".join(f"%f{at + 2}" for at in range(64))
@@ -254,7 +299,9 @@ def test_the_emulator_notes_what_warps_do_at_barriers():
     machine = LoadedModule(module_of(source))
     launched = machine.launch("k", 1, 64, [machine.allocate(np.zeros(4, np.uint8), "a")], values=False)
     launched.run(0)
-    table = launched._machines[0].events.table()
+    events = launched._machines[0].events
+    table = events.table()
+    assert events.entries == np.count_nonzero(table[:, 2] == ENTRY)
     assert set(table[:, 0]) == {0, 1}
     acts = [(warp, amount, size) for warp, _, place, amount, size in table.tolist() if place != ENTRY]
     assert acts == [(0, 64, 0), (0, 64, 0), (1, 64, 0), (0, 32, 0), (1, 32, 0), (0, 0, 0), (1, 0, 0)]

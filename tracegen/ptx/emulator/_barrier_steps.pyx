@@ -68,6 +68,8 @@ cdef class BarrierSteps(TextureSteps):
             if not self.log.append(code, &self.active, OP_BARRIER, 0, 0, NULL):
                 return NO_MEMORY
         if code.count == CLUSTER_BARRIER:
+            if code.flags & NOTED:
+                self.events.note(&self.active, self.step)
             self.reach_cluster_barrier(arrives)
             return UNFINISHED
         for i in range(self.active.n):

@@ -20,6 +20,7 @@ cdef class Events:
     cdef Event* rows
     cdef int64_t n
     cdef int64_t room
+    cdef readonly int64_t entries  # of warps into pieces, also those behind the last row
 
     cdef void enter(self, const Lanes* lanes, int64_t step) noexcept nogil
     cdef void note(self, const Lanes* lanes, int64_t step) noexcept nogil

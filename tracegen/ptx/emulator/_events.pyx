@@ -21,14 +21,14 @@ cdef class Events:
     """The events of one block, in the order of execution: the first ones, if there are many."""
 
     def __cinit__(self):
-        self.rows, self.n, self.room = NULL, 0, 0
+        self.rows, self.n, self.room, self.entries = NULL, 0, 0, 0
 
     def __dealloc__(self):
         free(self.rows)
 
     def restart(self):
         """Forget all events, for a new block."""
-        self.n = 0
+        self.n = self.entries = 0
 
     def table(self):
         """Return an array (events, FIELDS) of int64."""
@@ -42,6 +42,7 @@ cdef class Events:
     cdef void enter(self, const Lanes* lanes, int64_t step) noexcept nogil:
         """Note that warps enter the piece that begins with a step."""
         cdef int64_t k
+        self.entries += lanes.warps
         for k in range(lanes.warps):
             self.append(lanes.warp[k], step, ENTRY, 0, 0)
 

@@ -34,11 +34,31 @@ class BlockMachine:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterEvents:
+    """The events of the blocks of a cluster, whose warps are numbered one block after the other (`Events.table`).
+
+    Warps have entered pieces `entries` times, of which the table may have the first ones only.
+    """
+
+    table: NDArray[np.int64]
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
 class FinishedBlock:
-    """The instructions of a block that was executed with its cluster, and how often it has executed each step."""
+    """The instructions of a block, how often it has executed each step, and the events of its cluster."""
 
     columns: Columns
     counts: NDArray[np.int64]
+    events: ClusterEvents
+
+
+def events_of(machines: Sequence[BlockMachine], warps: int) -> ClusterEvents:
+    """Return the events of the blocks of a cluster, each of which has so many warps."""
+    tables = [machine.events.table() for machine in machines]
+    for rank, table in enumerate(tables):
+        table[:, 0] += rank * warps
+    return ClusterEvents(np.concatenate(tables), sum(machine.events.entries for machine in machines))
 
 
 def join_cluster(machines: Sequence[BlockMachine]) -> None:

@@ -26,7 +26,14 @@ from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator._poison import Poison
 from tracegen.ptx.emulator.access_targets import access_targets, constant_value
-from tracegen.ptx.emulator.block_machine import BlockMachine, FinishedBlock, join_cluster, run_cluster
+from tracegen.ptx.emulator.block_machine import (
+    BlockMachine,
+    ClusterEvents,
+    FinishedBlock,
+    events_of,
+    join_cluster,
+    run_cluster,
+)
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
 from tracegen.ptx.emulator.launch_directives import (
     ALONE,
@@ -260,6 +267,7 @@ class EmulatedLaunch:
         check_cluster(self.launch, cluster)
         self._cluster = cluster
         self._finished: dict[int, FinishedBlock] = {}
+        self._last_events: ClusterEvents | None = None  # of a block that was executed with its cluster
         self._register_uses: dict[tuple[int, int] | None, RegisterUse] = {}
         if max(self._shared, self._local * self.launch.block_threads) >= _MAX_STORAGE_BYTES:
             raise LaunchError(
@@ -376,15 +384,17 @@ class EmulatedLaunch:
         They are one piece, if the warps of the block have a timeline.
         """
         issued, warps = self._last_counts[:, 0], self.launch.block_warps
-        if self._timelines is not None and len(self._machines) == 1:
-            cycles = self._timelines.cycles(self._machines[0].events.table(), issued, latencies, registers)
+        if self._timelines is not None:
+            events = self._last_events or events_of(self._machines, warps)
+            cycles = self._timelines.cycles(events.table, events.entries, latencies, registers)
             if cycles is not None:
                 return [self._pieces.united(issued, warps, cycles)]
         return self._pieces.chains(issued, warps, latencies, registers, together)
 
     @cached_property
     def _timelines(self) -> BlockTimelines | None:
-        return BlockTimelines(self._program, self._live) if is_asynchronous(self._program.steps) else None
+        program = self._program
+        return BlockTimelines(program, self._live, self.launch.block_warps) if is_asynchronous(program.steps) else None
 
     def _make_machine(self) -> BlockMachine:
         program, threads = self._program, self.launch.block_threads
@@ -469,11 +479,12 @@ class EmulatedLaunch:
                 self._machines,
                 lambda rank, status: self._errors.of(self._machines[rank].emulator, status, blocks[rank]),
             )
+            events = events_of(self._machines, self.launch.block_warps)
             for machine, member in zip(self._machines, blocks, strict=True):
                 columns = columns_of_rows(machine.log.columns(), self.cache_ops)
-                self._finished[member] = FinishedBlock(columns, machine.counts.copy())
+                self._finished[member] = FinishedBlock(columns, machine.counts.copy(), events)
         found = self._finished.pop(block)
-        self._last_counts = found.counts
+        self._last_counts, self._last_events = found.counts, found.events
         return found.columns
 
     def _start(self, machine: BlockMachine, block: int, record: bool) -> None:

@@ -12,7 +12,6 @@ from tracegen.ptx.lowering.chains import piece_bounds, straight_pieces
 from tracegen.ptx.lowering.constants import constant_slots
 from tracegen.ptx.lowering.links import ACCESS, Product
 from tracegen.ptx.lowering.machine_code import machine_code
-from tracegen.ptx.lowering.memory_and_shuffles import CLUSTER_BARRIER
 from tracegen.ptx.lowering.pieces import Piece, Warp
 from tracegen.ptx.lowering.program import LoweredKernel, Step
 from tracegen.ptx.lowering.units import SubCore, unit_name
@@ -76,8 +75,7 @@ def mark_events(kernel: LoweredKernel) -> None:
         if counted >= 0:
             steps[counted].flags.add("PIECE")
     for step in steps:
-        is_barrier = step.op in ("MBAR", "COPY_BULK") or (step.op == "BAR" and step.count != CLUSTER_BARRIER)
-        if is_barrier or _is_tensor_product(step):
+        if step.op in ("MBAR", "COPY_BULK", "BAR") or _is_tensor_product(step):
             step.flags.add("NOTED")
 
 

@@ -1,4 +1,4 @@
-"""Find the time of a block whose warps wait for mbarriers, and for groups of asynchronous products and copies.
+"""Find the time of blocks whose warps wait for mbarriers, and for groups of asynchronous products and copies.
 
 The emulator notes which pieces each warp enters, and its arrivals and waits at barriers (`Events`). Here the warps pass
 these pieces again, in the order of their times. A piece takes the time of a warp that is alone, or longer if another
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
-from tracegen.ptx.isa._code import MBARRIERS
+from tracegen.ptx.isa._code import CLUSTER_RANK_BITS, MBARRIERS
 from tracegen.ptx.lowering.asynchronous_pieces import (
     COMMIT_COPIES,
     COMMIT_PRODUCTS,
@@ -32,6 +32,7 @@ from tracegen.ptx.lowering.asynchronous_pieces import (
     time_piece,
 )
 from tracegen.ptx.lowering.links import Product
+from tracegen.ptx.lowering.memory_and_shuffles import CLUSTER_BARRIER
 from tracegen.ptx.lowering.program import LoweredKernel, Step
 
 ENTRY = -1
@@ -134,24 +135,24 @@ class TimedWarp:
 class BlockTimelines:
     """The times of blocks of a kernel, which are kept for the latencies that were given last.
 
-    `live` are the registers that are live at each instruction, as in `straight_pieces`.
+    `live` are the registers that are live at each instruction, as in `straight_pieces`. A block has `warps` warps.
     """
 
-    def __init__(self, kernel: LoweredKernel, live: Mapping[int, int]) -> None:
-        self._steps = kernel.steps
+    def __init__(self, kernel: LoweredKernel, live: Mapping[int, int], warps: int) -> None:
+        self._steps, self._warps = kernel.steps, warps
         self._pieces = asynchronous_pieces(kernel, live)
         self._given: tuple[object, ...] = ()
         self._timed: list[TimedPiece] = []
         self._cycles: dict[bytes, float | None] = {}
 
     def cycles(
-        self, events: NDArray[np.int64], issued: NDArray[np.int64], latencies: Mapping[str, float], registers: int
+        self, events: NDArray[np.int64], entries: int, latencies: Mapping[str, float], registers: int
     ) -> float | None:
-        """Return the cycles of the block with these events, which has issued each step so often.
+        """Return the cycles of a block, or of the blocks of a cluster, with these events.
 
-        `latencies` and `registers` are those of `Piece.longest_chain`. The events may end before the block does: then
-        the rest takes as long for each entry into a piece. The result is None if the warps wait for something that is
-        not followed.
+        `latencies` and `registers` are those of `Piece.longest_chain`. Warps have entered pieces `entries` times. The
+        events may have the first ones only: then the rest takes as long for each entry. The result is None if the warps
+        wait for something that is not followed.
         """
         given = (registers, *latencies.items())
         if self._given != given:
@@ -159,7 +160,6 @@ class BlockTimelines:
             self._timed = [time_piece(own, latencies, registers) for own in self._pieces]
         key = events.tobytes()
         if key not in self._cycles:
-            entries = sum(int(issued[own.piece.counted]) for own in self._pieces if own.piece.counted >= 0)
             noted = int((events[:, 2] == ENTRY).sum())
             self._cycles[key] = self._time(visits_of(events, self._steps, self._pieces), latencies, entries / noted)
         return self._cycles[key]
@@ -167,9 +167,9 @@ class BlockTimelines:
     def _time(
         self, visits: Mapping[int, Sequence[Visit]], latencies: Mapping[str, float], share: float
     ) -> float | None:
-        """Return the cycles of a block, of which the visits are one part in `share`."""
+        """Return the cycles of blocks of whose visits these are one part in `share`."""
         total = sum(map(len, visits.values()))
-        run = BlockRun(self._steps, self._pieces, self._timed, latencies, visits)
+        run = ClusterRun(self._steps, self._pieces, self._timed, latencies, visits, self._warps)
         passed = run.finish()
         if not passed or (passed < total and share == 1):
             return None
@@ -191,10 +191,21 @@ def visits_of(
     return found
 
 
-class BlockRun:
-    """The warps of a block on their way through the pieces; `end` is the time of the last one.
+class Core:
+    """An SM: when the units of each sub-core are free, and the port to and from the L2; and who waits at barriers."""
 
-    Of the latencies, those of bulk copies are used, too (`rdmodel.timing.latency.bulk_copies`).
+    def __init__(self, sub_cores: int) -> None:
+        self.free: list[dict[str, float]] = [{} for _ in range(sub_cores)]
+        self.port_in = self.port_out = 0.0
+        self.running = 0
+        self.at_barrier: dict[int, list[tuple[int, int]]] = {}  # warps and the threads that each expects, by number
+
+
+class ClusterRun:
+    """The warps of the blocks of a cluster on their way through the pieces; `end` is the time of the last one.
+
+    Each block has an SM of its own, and `block_warps` warps. Of the latencies, those of bulk copies are used, too
+    (`rdmodel.timing.latency.bulk_copies`).
     """
 
     def __init__(
@@ -204,16 +215,27 @@ class BlockRun:
         timed: Sequence[TimedPiece],
         latencies: Mapping[str, float],
         visits: Mapping[int, Sequence[Visit]],
+        block_warps: int,
     ) -> None:
         self._steps, self._pieces, self._timed, self._latencies = steps, pieces, timed, latencies
-        self._free: list[dict[str, float]] = [{} for _ in range(int(latencies["sub_cores"]))]
-        self._port_in = self._port_out = 0.0
+        self._block_warps = block_warps
+        self._cores = [Core(int(latencies["sub_cores"])) for _ in range(max(visits, default=0) // block_warps + 1)]
         self._warps = {number: TimedWarp(number, own) for number, own in visits.items()}
+        for number in self._warps:
+            self._core_of(number).running += 1
         self._ready = [(0.0, number) for number in sorted(self._warps)]
         self._mbarriers: dict[int, Mbarrier] = {}
         self._waiting: dict[tuple[int, int], list[int]] = {}  # warps, by mbarrier and phase
-        self._at_barrier: dict[int, list[tuple[int, int]]] = {}  # warps and the threads that each expects, by number
+        self._arrived: dict[int, float] = {}  # warps that have arrived at the barrier of the cluster, with their times
+        self._at_cluster: list[int] = []  # those that wait there
         self.end = 0.0
+
+    def _core_of(self, warp: int) -> Core:
+        return self._cores[warp // self._block_warps]
+
+    def _sub_core_of(self, warp: int) -> dict[str, float]:
+        free = self._core_of(warp).free
+        return free[warp % self._block_warps % len(free)]
 
     def finish(self) -> int:
         """Let all warps pass their visits, as far as they come; return the number of visits."""
@@ -225,6 +247,7 @@ class BlockRun:
             visit = next(warp.visits, None)
             if visit is None:
                 del self._warps[number]
+                self._core_of(number).running -= 1
                 continue
             passed += 1
             if not self._pass(warp, visit):
@@ -235,7 +258,7 @@ class BlockRun:
     def _pass(self, warp: TimedWarp, visit: Visit) -> bool:
         """Let a warp pass a piece; return whether it then waits for other warps."""
         timed, own, begin = self._timed[visit.piece], self._pieces[visit.piece], warp.time
-        free = self._free[warp.number % len(self._free)]
+        free = self._sub_core_of(warp.number)
         end = begin + timed.cycles
         for unit, cycles in timed.busy.items():
             free[unit] = max(begin, free.get(unit, 0.0)) + cycles
@@ -252,16 +275,15 @@ class BlockRun:
 
     def _act(self, warp: TimedWarp, action: Action, time: float) -> None:
         if action.product is not None:
-            warp.products.add(self._multiply(warp, action.product, time, together=False))
+            warp.products.add(self._multiply([self._sub_core_of(warp.number)], action.product, time))
         elif action.kind == COPY:
             latency = self._latencies.get(f"load_global:{action.pc}", self._latencies["load_global"])
             warp.copies.add(time + latency)
         else:
             warp.act(action)
 
-    def _multiply(self, warp: TimedWarp, product: Product, time: float, together: bool) -> float:
-        """Occupy the tensor core of the warp's sub-core, or those of all together; return when the result is there."""
-        cores = self._free if together else [self._free[warp.number % len(self._free)]]
+    def _multiply(self, cores: Sequence[dict[str, float]], product: Product, time: float) -> float:
+        """Occupy the tensor cores of sub-cores; return when the result is there."""
         start = max(time, *(core.get("matrix", 0.0) for core in cores))
         end = start + product_cycles(product, self._latencies) / len(cores)
         for core in cores:
@@ -271,19 +293,22 @@ class BlockRun:
     def _note(self, warp: TimedWarp, own: AsynchronousPiece, event: Event, time: float) -> bool:
         """Do what a warp does at a barrier, or asynchronously; return whether it waits for other warps."""
         at, place, amount, size = event
-        step = self._steps[at]
+        step, core = self._steps[at], self._core_of(warp.number)
         if at in own.products:
-            done = self._multiply(warp, own.products[at], time, together=True)
+            done = self._multiply(self._cores_of_product(warp, step), own.products[at], time)
             warp.tensor_products = max(warp.tensor_products, done)
+        elif step.op == "BAR" and step.count == CLUSTER_BARRIER:
+            return self._reach_cluster(warp, step)
         elif step.op == "BAR":
             return self._reach(warp, step, place, amount)
         elif step.op == "COPY_BULK" and size > 0:
             # The bytes that a copy stores are read from shared memory as fast as the port of the SM takes them.
-            self._port_out = max(time, self._port_out) + size * self._latencies["bulk_byte"]
-            warp.stores.add(self._port_out)
+            core.port_out = max(time, core.port_out) + size * self._latencies["bulk_byte"]
+            warp.stores.add(core.port_out)
         elif step.op == "COPY_BULK":
-            self._port_in = max(time, self._port_in) - size * self._latencies["bulk_byte"]
-            self._arrive(place, 0, size, self._port_in + self._latency_of_copy(-size))
+            target = self._cores[place >> CLUSTER_RANK_BITS]
+            target.port_in = max(time, target.port_in) - size * self._latencies["bulk_byte"]
+            self._arrive(place, 0, size, target.port_in + self._latency_of_copy(-size))
         elif step.mode in _TESTS:
             return self._test(warp, place, amount)
         elif step.mode == _INIT:
@@ -297,6 +322,12 @@ class BlockRun:
             if step.mode == _DROP:
                 self._mbarriers[place].count -= amount
         return False
+
+    def _cores_of_product(self, warp: TimedWarp, step: Step) -> list[dict[str, float]]:
+        """Return the sub-cores that compute a product of ``tcgen05``: those of the SM, or of a pair of SMs."""
+        rank = warp.number // self._block_warps
+        ranks = {rank, rank ^ 1} if "cta_group::2" in step.origin.modifiers else {rank}
+        return [free for each in sorted(ranks) if each < len(self._cores) for free in self._cores[each].free]
 
     def _latency_of_copy(self, size: int) -> float:
         """Return the cycles of a bulk copy of so many bytes: it waits for the slowest of its lines."""
@@ -326,29 +357,44 @@ class BlockRun:
 
     def _reach(self, warp: TimedWarp, step: Step, number: int, expected: int) -> bool:
         """Arrive at a barrier of the block; return whether the warp waits there."""
-        arrives = "arrive" in step.origin.modifiers
-        waiting = self._at_barrier.setdefault(number, [])
+        arrives, core = _arrives(step), self._core_of(warp.number)
+        waiting = core.at_barrier.setdefault(number, [])
         waiting.append((ARRIVED if arrives else warp.number, expected))
         if expected and len(waiting) * WARP_THREADS >= expected:
-            self._open(number)
+            self._open(core, number)
         return not arrives
+
+    def _reach_cluster(self, warp: TimedWarp, step: Step) -> bool:
+        """Arrive at the barrier of the cluster, or wait there for all warps; return whether the warp waits."""
+        if _arrives(step):
+            self._arrived[warp.number] = warp.time
+            return False
+        self._at_cluster.append(warp.number)
+        return True
 
     def _open_barriers(self) -> bool:
         """Open the barriers at which all warps are that still run; return whether warps can go on."""
-        full = [
-            number
-            for number, waiting in self._at_barrier.items()
-            if not any(expected for _, expected in waiting) and len(waiting) >= len(self._warps)
-        ]
-        for number in full:
-            self._open(number)
+        for core in self._cores:
+            for number, waiting in list(core.at_barrier.items()):
+                if not any(expected for _, expected in waiting) and len(waiting) >= core.running:
+                    self._open(core, number)
+        if self._at_cluster and self._arrived.keys() >= self._warps.keys():
+            time = max(self._arrived.values())
+            for number in self._at_cluster:
+                heappush(self._ready, (time, number))
+            self._at_cluster, self._arrived = [], {}
         return bool(self._ready)
 
-    def _open(self, number: int) -> None:
-        waiting = [warp for warp, _ in self._at_barrier.pop(number) if warp != ARRIVED]
+    def _open(self, core: Core, number: int) -> None:
+        waiting = [warp for warp, _ in core.at_barrier.pop(number) if warp != ARRIVED]
         time = max((self._warps[warp].time for warp in waiting), default=0.0)
         for warp in waiting:
             heappush(self._ready, (time, warp))
+
+
+def _arrives(step: Step) -> bool:
+    """Return whether a step arrives at a barrier, and does not wait there."""
+    return "arrive" in step.origin.modifiers
 
 
 def _in_order(actions: Sequence[Action], events: Sequence[Event]) -> Iterator[tuple[int, Action | None, Event | None]]:
