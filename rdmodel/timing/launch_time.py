@@ -212,6 +212,7 @@ class LaunchParts:
     """Everything from which the time of a launch follows: `traffic`, and of an average block the rest.
 
     `phases` has the pieces of some warps (`rdmodel.timing.latency.Phase`), of which each stands for `weights` warps.
+    `crowding` is that of `Trace.crowding`, for as many blocks as are `resident` on an SM.
     """
 
     launch: Launch
@@ -221,6 +222,8 @@ class LaunchParts:
     longest: float
     phases: Sequence[Sequence[Phase]]
     weights: Sequence[float]
+    resident: int
+    crowding: float | None
 
 
 def time_from_counts(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks) -> TimeEstimate:
@@ -247,10 +250,21 @@ def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlo
     """Return the parts from which the time of a launch follows."""
     rates, _ = presets.rates_of(gpu)
     passes = counted.mean(counted.passes)
-    phases, weights = _phases(trace, counted, traffic, gpu, rates)
+    latencies = mean_latencies(traffic, gpu, rates)
+    phases, weights = _phases(trace, counted, latencies, gpu, rates)
+    resident = resident_blocks(trace.launch, gpu)
+    crowding = [trace.crowding(block, latencies, resident) for block in counted.blocks]
+    crowded = [each for each in crowding if each is not None]
+    mean = counted.mean(crowded) if len(crowded) == len(crowding) else None
     accesses = [counted.mean(numbers) for numbers in zip(*counted.spills, strict=True)]
     traffic = add_spill_traffic(traffic, trace.launch, gpu, accesses, counted.spill_frame)
-    return LaunchParts(trace.launch, traffic, counted.average, passes, counted.longest, phases, weights)
+    longest = counted.longest
+    return LaunchParts(trace.launch, traffic, counted.average, passes, longest, phases, weights, resident, mean)
+
+
+def resident_blocks(launch: Launch, gpu: GPU) -> int:
+    """Return the blocks of a launch that are on an SM at a time, if all SMs have as many."""
+    return min(compute_occupancy(launch, fit_to_launch(gpu, launch)).blocks, -(-launch.blocks // gpu.sms))
 
 
 def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
@@ -275,8 +289,10 @@ def _time_at_clock(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
         weights=parts.weights,
         demands=lambda active: compute_demands(work, parts.passes, traffic, gpu, rates, launch.blocks, active),
         barriers=_waits_at_barriers(launch, work),
+        resident=parts.resident,
+        crowding=parts.crowding,
     )
-    resident = min(occupancy.blocks, -(-launch.blocks // gpu.sms))
+    resident = parts.resident
     found = time_of_grid(block, launch.blocks, gpu.sms, resident, parts.longest)
     active = min(gpu.sms, launch.blocks)
     terms = {d.name: d.cycles * launch.blocks / active for d in block.demands(active)}
@@ -303,10 +319,9 @@ def _waits_at_barriers(launch: Launch, work: Work) -> bool:
 
 
 def _phases(
-    trace: Trace, counted: CountedBlocks, traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float]
+    trace: Trace, counted: CountedBlocks, latencies: Mapping[str, float], gpu: GPU, rates: Mapping[str, float]
 ) -> tuple[list[list[Phase]], list[float]]:
     """Return the phases of sampled warps and their weights, from chains of instructions, or else from `needs`."""
-    latencies = mean_latencies(traffic, gpu, rates)
     average = counted.average
     gaps = loads_by_space(latencies, mean_gap(average, latencies, gpu, rates))
     found: list[list[Phase]] = []

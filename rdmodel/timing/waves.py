@@ -19,7 +19,8 @@ LOCAL_STAGES = ("core",)
 class Block:
     """An average block of a launch: its warps, the `phases` of some of them, and the demands by active SMs.
 
-    `barriers` tells whether its warps wait for each other, and `weights` how many warps each of those stands for.
+    `barriers` tells whether its warps wait for each other, and `weights` how many warps each of those stands for. If
+    a block is known to take `crowding` times as long with `resident` blocks on its SM, it waits for nothing else there.
     """
 
     warps: int
@@ -27,6 +28,14 @@ class Block:
     demands: Callable[[int], Sequence[Demand]]
     barriers: bool
     weights: Sequence[float] = (1.0,)
+    resident: int = 1
+    crowding: float | None = None
+
+    def crowded(self, resident: int) -> float:
+        """Return how many times as long the block takes with so many blocks on its SM: in proportion to the others."""
+        if self.crowding is None or self.resident <= 1:
+            return 1.0
+        return 1.0 + (self.crowding - 1.0) * min(1.0, (resident - 1) / (self.resident - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +89,13 @@ def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float
     alone = sum(map(mul, each, block.weights)) / sum(block.weights)
     # A customer is at least as long at a copy of a resource as the resource serves it.
     alone = max([alone, *(d.cycles * d.copies for d in own)])
-    flow = solve_queues(own, customers, alone)
-    return customers / flow.throughput, alone
+    if block.crowding is None:
+        return customers / solve_queues(own, customers, alone).throughput, alone
+    # What the blocks wait for on the SM is in their time already.
+    outside = [d for d in own if d.copies < 1]
+    flow = solve_queues(outside, customers, alone * block.crowded(resident))
+    busiest = max(d.cycles for d in own)
+    return max(customers / flow.throughput, customers * busiest), alone
 
 
 def on_whole_warps(demands: Sequence[Demand], warps: int) -> list[Demand]:

@@ -156,6 +156,14 @@ class Trace:
         """
         return None
 
+    def crowding(self, block: int, latencies: Mapping[str, float], resident: int) -> float | None:
+        """Return how many times as long a block takes if `resident` of them are on an SM, or None if it is not known.
+
+        The blocks share the units of the SM and its port to the L2; the L2 and the DRAM are as if the SM were alone.
+        `latencies` are those of `chains`.
+        """
+        return None
+
     def shortened(self, share: float) -> ShortenedBlocks | None:
         """Return functions that make blocks with about `share` of their iterations, or None if there are none.
 

@@ -142,3 +142,20 @@ def test_five_warps_take_as_long_as_eight_that_do_nothing_but_issue(barriers):
     assert cycles(4) == pytest.approx(400)
     assert cycles(5) == cycles(8) == pytest.approx(800, rel=0.3)
     assert cycles(5) >= 800
+
+
+def test_blocks_whose_crowding_is_known_wait_on_their_sm_for_nothing_else():
+    demands = [Demand("L2 port", "port", 60.0), Demand("int", "core", 10.0, 4.0)]
+    phases = [[Phase(100.0, 4.0, 6.0)]]
+
+    def time(resident, crowding, demands=demands):
+        crowded = Block(4, phases, lambda active: demands, True, resident=4, crowding=crowding)
+        return time_of_wave(crowded, resident, 1)[0]
+
+    # Four blocks take 2.5 times as long as one, and two of them a third of the way from one to four.
+    assert [time(resident, 2.5) for resident in (1, 2, 4)] == pytest.approx([100, 150, 250])
+    # The port takes 60 cycles for each block, whatever is said.
+    assert time(4, 1.0) == pytest.approx(240)
+    # The L2 is shared with other SMs, and waited for in addition.
+    shared = [*demands, Demand("L2", "L2", 40.0, 0.1)]
+    assert 250 < time(4, 2.5, shared) < 2.5 * 250

@@ -11,7 +11,8 @@ from tests.support.examples import examples
 from tests.support.ptx_kernels import module_of
 from tracegen import cuda
 from tracegen.ptx.emulator.emulated_launch import LoadedModule
-from tracegen.ptx.lowering.timeline import ENTRY, Groups, Mbarrier
+from tracegen.ptx.lowering.block_run import Groups, Mbarrier
+from tracegen.ptx.lowering.timeline import ENTRY
 
 L2, DRAM, FAR, BYTE, STEP, PRODUCT, DEPTH = 700.0, 400.0, 200.0, 1 / 64, 10.0, 256.0, 14.0
 """Cycles of a bulk copy, those that it waits longer for DRAM and another partition of the L2, those of a byte, of an
@@ -179,6 +180,31 @@ def test_a_barrier_of_the_block_waits_for_the_slowest_warp():
       @!%p5 bra B; {work(100)} B: bar.sync 1, 64; {work(50)} @%p1 mbarrier.arrive.shared.b64 _, [full];
       {WAIT.format("", "full", 0)} st.global.f32 [%rd1], %f1; ret; }}"""
     assert cycles(source, 64) == pytest.approx(150 * STEP, abs=40)
+
+
+# ---- blocks on one SM
+
+
+def crowding(source, resident, threads=32):
+    return cuda.trace(source, "k", 1, threads, [f"float[{1 << 16}]:zeros"]).crowding(0, LATENCIES, resident)
+
+
+@pytest.mark.parametrize("resident", [1, 2, 5, 16])
+def test_blocks_on_an_sm_share_its_port_and_hide_each_others_latencies(resident):
+    size = 16384
+    period, port = L2 + size * BYTE + 20 * STEP, size * BYTE
+    found = crowding(ring_kernel(0, 20, 50, size), resident)
+    assert found == pytest.approx(max(1.0, resident * port / period), rel=0.12)
+
+
+def test_blocks_on_an_sm_have_mbarriers_of_their_own():
+    assert crowding(handed_on(2, 10, 50), 1, 64) == 1
+    assert 1 <= crowding(handed_on(2, 10, 50), 3, 64) < 1.2
+
+
+def test_blocks_without_mbarriers_tell_nothing_about_others_on_their_sm():
+    source = f"{HEAD.replace('TARGET', 'sm_90')} {work(10)} st.global.f32 [%rd1], %f1; ret; }}"
+    assert crowding(source, 4) is None
 
 
 # ---- clusters

@@ -384,12 +384,22 @@ class EmulatedLaunch:
         They are one piece, if the warps of the block have a timeline.
         """
         issued, warps = self._last_counts[:, 0], self.launch.block_warps
-        if self._timelines is not None:
-            events = self._last_events or events_of(self._machines, warps)
-            cycles = self._timelines.cycles(events.table, events.entries, latencies, registers)
-            if cycles is not None:
-                return [self._pieces.united(issued, warps, cycles)]
+        cycles = self._timeline_cycles(latencies, registers, 1)
+        if cycles is not None:
+            return [self._pieces.united(issued, warps, cycles)]
         return self._pieces.chains(issued, warps, latencies, registers, together)
+
+    def last_crowding(self, latencies: Mapping[str, float], registers: int, resident: int) -> float | None:
+        """Return how many times as long the block that was executed last takes if `resident` of them share an SM."""
+        alone = self._timeline_cycles(latencies, registers, 1)
+        crowded = self._timeline_cycles(latencies, registers, resident)
+        return crowded / alone if alone and crowded else None
+
+    def _timeline_cycles(self, latencies: Mapping[str, float], registers: int, resident: int) -> float | None:
+        if self._timelines is None:
+            return None
+        events = self._last_events or events_of(self._machines, self.launch.block_warps)
+        return self._timelines.cycles(events.table, events.entries, latencies, registers, resident)
 
     @cached_property
     def _timelines(self) -> BlockTimelines | None:

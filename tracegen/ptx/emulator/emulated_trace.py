@@ -102,6 +102,12 @@ class EmulatedTrace(Trace):
             self.block(block)
             return self.launched.last_chains(latencies, self.launch.registers, together)
 
+    def crowding(self, block: int, latencies: Mapping[str, float], resident: int) -> float | None:
+        """Return how many times as long a block takes if `resident` of them share an SM, or None if it is not known."""
+        with self.launched.lock:
+            self.block(block)
+            return self.launched.last_crowding(latencies, self.launch.registers, resident)
+
     def __len__(self) -> int:
         """Return the number of warp instructions; executes every block, once."""
         return len(self.columns)
