@@ -94,6 +94,9 @@ class Nothing:
     def chains(self, block, latencies, together):
         return [(self._cycles + 10 * latencies["load_global"], {"fp32": 50.0, "int": 20.0}, 10.0)]
 
+    def crowding(self, block, latencies, resident):
+        return None
+
 
 def work(**changes):
     """The work of a block of 8 warps."""
