@@ -116,6 +116,7 @@ class Warp:
         begin = longest = self.end
         branch, window = _Branch(begin), LoadWindow(self._registers)
         starts, arrivals = [begin] * len(piece.links), [begin] * len(piece.links)
+        copying = dict[int, float]()  # starts of copies, which no load stays behind
         for first in range(0, copies * len(piece.links), max(1, len(piece.links))):
             for at, link in enumerate(piece.links):
                 if link.copies:
@@ -123,7 +124,7 @@ class Warp:
                     if schedule:
                         start, _ = schedule.schedule(link, start)
                     ready |= dict.fromkeys(link.dst, start + latency_of(link, latencies))
-                    starts[at] = start
+                    copying[at] = start
                     continue
                 waits = [schedule.wait(link, ready)] if schedule else [ready.get(slot, begin) for slot in link.src]
                 start = max(begin, window.enter(first + at, link), *waits)
@@ -145,7 +146,7 @@ class Warp:
                 starts[at], arrivals[at] = start, end
                 longest = max(longest, start + 1 if link.memory or link.product else end)
         self.end = longest
-        return starts
+        return [copying.get(at, start) for at, start in enumerate(starts)]
 
 
 class _Branch:
