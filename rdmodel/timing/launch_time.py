@@ -212,7 +212,7 @@ class LaunchParts:
     """Everything from which the time of a launch follows: `traffic`, and of an average block the rest.
 
     `phases` has the pieces of some warps (`rdmodel.timing.latency.Phase`), of which each stands for `weights` warps.
-    `crowding` is that of `Trace.crowding`, for as many blocks as are `resident` on an SM.
+    `crowding` is that of `Trace.crowding`, for as many blocks as are resident on an SM.
     """
 
     launch: Launch
@@ -222,8 +222,7 @@ class LaunchParts:
     longest: float
     phases: Sequence[Sequence[Phase]]
     weights: Sequence[float]
-    resident: int
-    crowding: float | None
+    crowding: float | None = None
 
 
 def time_from_counts(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks) -> TimeEstimate:
@@ -258,8 +257,7 @@ def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlo
     mean = counted.mean(crowded) if len(crowded) == len(crowding) else None
     accesses = [counted.mean(numbers) for numbers in zip(*counted.spills, strict=True)]
     traffic = add_spill_traffic(traffic, trace.launch, gpu, accesses, counted.spill_frame)
-    longest = counted.longest
-    return LaunchParts(trace.launch, traffic, counted.average, passes, longest, phases, weights, resident, mean)
+    return LaunchParts(trace.launch, traffic, counted.average, passes, counted.longest, phases, weights, mean)
 
 
 def resident_blocks(launch: Launch, gpu: GPU) -> int:
@@ -283,16 +281,16 @@ def _time_at_clock(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
     rates, _ = presets.rates_of(gpu)
     launch, work, traffic = parts.launch, parts.work, parts.traffic
     occupancy = compute_occupancy(launch, fit_to_launch(gpu, launch))
+    resident = resident_blocks(launch, gpu)
     block = Block(
         warps=launch.block_warps,
         phases=parts.phases,
         weights=parts.weights,
         demands=lambda active: compute_demands(work, parts.passes, traffic, gpu, rates, launch.blocks, active),
         barriers=_waits_at_barriers(launch, work),
-        resident=parts.resident,
+        resident=resident,
         crowding=parts.crowding,
     )
-    resident = parts.resident
     found = time_of_grid(block, launch.blocks, gpu.sms, resident, parts.longest)
     active = min(gpu.sms, launch.blocks)
     terms = {d.name: d.cycles * launch.blocks / active for d in block.demands(active)}

@@ -34,6 +34,7 @@ from tracegen.ptx.emulator.block_machine import (
     join_cluster,
     run_cluster,
 )
+from tracegen.ptx.emulator.block_times import BlockTimes
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
 from tracegen.ptx.emulator.launch_directives import (
     ALONE,
@@ -49,10 +50,10 @@ from tracegen.ptx.emulator.recorded_rows import columns_of_rows
 from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
 from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, differs_by_block, read_special_register
-from tracegen.ptx.lowering.asynchronous_pieces import is_asynchronous, mark_events
+from tracegen.ptx.lowering.asynchronous_pieces import mark_events
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
-from tracegen.ptx.lowering.chains import Chain, PieceTimes, straight_pieces
+from tracegen.ptx.lowering.chains import Chain
 from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.lowering.notes import decisive_variables
 from tracegen.ptx.lowering.poisoning import PoisonFlow
@@ -61,10 +62,7 @@ from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_s
 from tracegen.ptx.lowering.slicing import changes_data, depends_on_data, tainted_slots
 from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
-from tracegen.ptx.lowering.timeline import BlockTimelines
 from tracegen.ptx.registers.counting import count_registers
-from tracegen.ptx.registers.liveness import live_registers
-from tracegen.ptx.registers.spilling import count_spills
 from tracegen.ptx.syntax.ast import Module
 from tracegen.simt.kernel_trace import shape
 from tracegen.unrolling import DEFAULT_UNROLL
@@ -366,45 +364,23 @@ class EmulatedLaunch:
         return self._register_uses[capability]
 
     @cached_property
-    def _live(self) -> dict[int, int]:
-        return live_registers(self._machine.module, self._program.name)
+    def _times(self) -> BlockTimes:
+        return BlockTimes(self._machine.module, self._program, self.launch.block_warps)
 
     def last_spills(self, use: RegisterUse) -> tuple[float, float]:
         """Return the loads and stores of spilled registers in the block that was executed last."""
-        origins = (step.origin if "COUNTED" in step.flags else None for step in self._program.steps)
-        return count_spills(self._live, use, origins, self._last_counts[:, 0])
-
-    @cached_property
-    def _pieces(self) -> PieceTimes:
-        return PieceTimes(straight_pieces(self._program, self._live))
+        return self._times.spills(self._last_counts[:, 0], use)
 
     def last_chains(self, latencies: Mapping[str, float], registers: int, together: int) -> list[Chain]:
-        """Return the pieces of the block that was executed last: cycles, instructions by class, accesses, per warp.
-
-        They are one piece, if the warps of the block have a timeline.
-        """
-        issued, warps = self._last_counts[:, 0], self.launch.block_warps
-        cycles = self._timeline_cycles(latencies, registers, 1)
-        if cycles is not None:
-            return [self._pieces.united(issued, warps, cycles)]
-        return self._pieces.chains(issued, warps, latencies, registers, together)
+        """Return the pieces of the block that was executed last (`BlockTimes.chains`)."""
+        return self._times.chains(self._last_counts[:, 0], self._events_of_last(), latencies, registers, together)
 
     def last_crowding(self, latencies: Mapping[str, float], registers: int, resident: int) -> float | None:
         """Return how many times as long the block that was executed last takes if `resident` of them share an SM."""
-        alone = self._timeline_cycles(latencies, registers, 1)
-        crowded = self._timeline_cycles(latencies, registers, resident)
-        return crowded / alone if alone and crowded else None
+        return self._times.crowding(self._events_of_last(), latencies, registers, resident)
 
-    def _timeline_cycles(self, latencies: Mapping[str, float], registers: int, resident: int) -> float | None:
-        if self._timelines is None:
-            return None
-        events = self._last_events or events_of(self._machines, self.launch.block_warps)
-        return self._timelines.cycles(events.table, events.entries, latencies, registers, resident)
-
-    @cached_property
-    def _timelines(self) -> BlockTimelines | None:
-        program = self._program
-        return BlockTimelines(program, self._live, self.launch.block_warps) if is_asynchronous(program.steps) else None
+    def _events_of_last(self) -> ClusterEvents:
+        return self._last_events or events_of(self._machines, self.launch.block_warps)
 
     def _make_machine(self) -> BlockMachine:
         program, threads = self._program, self.launch.block_threads

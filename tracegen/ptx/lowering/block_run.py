@@ -114,7 +114,7 @@ class Cluster:
         self.at_meeting: list[TimedWarp] = []
 
 
-class Block:
+class RunningBlock:
     """A block: its SM, its cluster, the number of its warps that run, and who is at its barriers."""
 
     def __init__(self, core: Core, pair: Core, cluster: Cluster) -> None:
@@ -126,7 +126,7 @@ class Block:
 class TimedWarp:
     """A warp: its visits that are still to come, its `time`, and what it has under way."""
 
-    def __init__(self, number: int, block: Block, sub_core: dict[str, float], visits: Sequence[Visit]) -> None:
+    def __init__(self, number: int, block: RunningBlock, sub_core: dict[str, float], visits: Sequence[Visit]) -> None:
         self.number, self.block, self.sub_core = number, block, sub_core
         self.visits = iter(visits)
         self.time = 0.0
@@ -175,7 +175,7 @@ class BlockRun:
         self.end = 0.0
         for _ in range(resident):
             cluster = Cluster()
-            blocks = [Block(core, cores[min(rank ^ 1, ranks - 1)], cluster) for rank, core in enumerate(cores)]
+            blocks = [RunningBlock(core, cores[min(rank ^ 1, ranks - 1)], cluster) for rank, core in enumerate(cores)]
             for number in sorted(visits):
                 block = blocks[number // block_warps]
                 free = block.core.free
@@ -316,7 +316,7 @@ class BlockRun:
         self._open_barriers(warp.block)
         return not arrives
 
-    def _open_barriers(self, block: Block) -> None:
+    def _open_barriers(self, block: RunningBlock) -> None:
         """Open the barriers of a block at which all threads are that they expect: a number, or all that still run."""
         for number, waiting in list(block.at_barrier.items()):
             expected = max(threads for _, threads in waiting) or WARP_THREADS * block.running
