@@ -3,7 +3,7 @@
 from validation.common import records
 from validation.common.pages import tables_of
 from validation.triton import __main__ as study
-from validation.triton import attention_times, product_times
+from validation.triton import attention_times, dot_times, product_times
 
 PEAKS = {"h100": 1070.0, "gb200": 2447.0}
 """Of half precision, dense, at the highest clock of the presets."""
@@ -23,6 +23,14 @@ def test_every_number_of_tokens_has_predictions_of_configurations_that_fit():
     assert {row.tokens for row in predicted} == {row.tokens for row in published}
     assert {row.configuration for row in predicted} <= names
     assert all(row.tflops < PEAKS["h100"] for row in predicted)
+
+
+def test_every_product_in_triton_has_predictions_of_configurations_that_fit():
+    predicted = records.from_csv(dot_times.Predicted, dot_times.PREDICTED.read_text())
+    assert {each.row for each in predicted} == set(range(len(dot_times.published())))
+    assert all(0 < each.share < 1 for each in predicted)
+    names = {row for row, _ in dot_times.tasks()}
+    assert names == {each.row for each in predicted}
 
 
 def test_every_published_product_has_a_prediction_below_the_peak():

@@ -1,6 +1,6 @@
 """``python -m validation.triton``: compare kernels of Triton and Gluon with published times.
 
-``--record`` predicts again, and needs Triton. Of attention, it predicts each number of tokens and each configuration:
+``--record`` predicts again, and needs Triton. Of attention and of products in Triton, it predicts each configuration:
 Triton measures its configurations and takes the fastest one; here it is the one that is predicted to be that.
 """
 
@@ -11,7 +11,7 @@ import sys
 
 from validation.common import records
 from validation.common.pages import renew_tables, tables_of
-from validation.triton import attention_times, product_times
+from validation.triton import attention_times, dot_times, product_times
 from validation.triton.folder import FOLDER
 
 RESULTS = FOLDER / "RESULTS.md"
@@ -19,13 +19,18 @@ RESULTS = FOLDER / "RESULTS.md"
 
 def page() -> str:
     """Return the tables of the page."""
-    return f"## Attention\n\n{attention_times.table()}\n## Products of matrices\n\n{product_times.tables()}"
+    return (
+        f"## Attention\n\n{attention_times.table()}\n## Products in Triton\n\n{dot_times.table()}\n"
+        f"## Products of matrices\n\n{product_times.tables()}"
+    )
 
 
 def record(jobs: int) -> None:
     """Predict all rows again."""
     found = [row for row in records.run_all(attention_times.predict, attention_times.tasks(), jobs) if row is not None]
     attention_times.PREDICTED.write_text(records.to_csv(attention_times.Predicted, found))
+    dots = [row for row in records.run_all(dot_times.predict, dot_times.tasks(), jobs) if row is not None]
+    dot_times.PREDICTED.write_text(records.to_csv(dot_times.Predicted, dots))
     numbers = range(len(product_times.published()))
     products = list(records.run_all(product_times.predict, numbers, jobs))
     product_times.PREDICTED.write_text(records.to_csv(product_times.Predicted, products))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,7 +77,7 @@ def _trace(row: Published) -> rd.Trace:
     layout = [_layout_of_sums(m, n, row.warps)] if family == "hopper" else []
     return trace(
         getattr(products, f"{family}_{row.way}"),
-        (ROWS // m, COLUMNS // n),
+        gpu_of(row.gpu).sms if row.way == "persistent" else (ROWS // m, COLUMNS // n),
         _described((ROWS, row.extent), [m, k]),
         _described((row.extent, COLUMNS), [k, n]),
         _described((ROWS, COLUMNS), [m, n]),
@@ -112,13 +113,13 @@ def tables() -> str:
     """Return a table of the quality of the predictions, and one of all rows."""
     rows = published()
     found = {each.row: each for each in records.from_csv(Predicted, PREDICTED.read_text())}
-    summary = ["| GPU | rows | tau | 10 % | 50 % | 90 % |", "|---|---:|---:|---:|---:|---:|"]
-    for gpu in ARCHITECTURES:
-        own = [number for number, row in enumerate(rows) if row.gpu == gpu]
-        measured, guessed = (np.array([each[number].tflops for number in own]) for each in (rows, found))
-        summary.append(
-            f"| {gpu} | {len(own)} | {tau(-guessed, 1 / measured):.2f} | {quantile_cells(guessed / measured)} |"
-        )
+    summary = ["| GPU | way | rows | tau | 10 % | 50 % | 90 % |", "|---|---|---:|---:|---:|---:|---:|"]
+    for gpu, ways in product(ARCHITECTURES, (("waits", "ring"), ("persistent",))):
+        own = [number for number, row in enumerate(rows) if row.gpu == gpu and row.way in ways]
+        measured = np.array([rows[number].tflops for number in own])
+        guessed = np.array([found[number].tflops for number in own])
+        quality = f"{tau(-guessed, 1 / measured):.2f} | {quantile_cells(guessed / measured)}"
+        summary.append(f"| {gpu} | {', '.join(ways)} | {len(own)} | {quality} |")
     return "\n".join([*summary, "", *_rows(rows, found)]) + "\n"
 
 
