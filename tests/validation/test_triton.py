@@ -52,7 +52,7 @@ def test_the_power_of_the_predicted_products_is_bounded():
     for found in predicted:
         gpu = product_times.gpu_of(rows[found.row].gpu)
         least, share = presets.rates_of(gpu)[0]["matrix_clock"], found.clock / gpu.clock
-        # The share of the peak at the highest clock is that of the time for which tensor cores are busy, times the clock.
+        # Tensor cores are busy for the share of the peak over that of the clock.
         power = found.tflops / PEAKS[rows[found.row].gpu] * share**2
         assert power <= 1.02 * least**3
         assert share == 1 or power == pytest.approx(least**3, rel=0.1)
