@@ -39,6 +39,9 @@ Caches = Literal["auto", "estimate", "sample"]
 EDGE_SHARE = 0.005
 """Share of the grid above which the blocks of its last row or column are looked at apart."""
 
+Chains = list[tuple[float, Mapping[str, float], float]]
+"""The pieces of code of a block (`Trace.chains`)."""
+
 TIMED_BLOCKS = 3
 """Blocks whose work is counted, unless the caller gives another number."""
 
@@ -250,14 +253,11 @@ def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlo
     rates, _ = presets.rates_of(gpu)
     passes = counted.mean(counted.passes)
     latencies = mean_latencies(traffic, gpu, rates)
-    phases, weights = _phases(trace, counted, latencies, gpu, rates)
-    resident = resident_blocks(trace.launch, gpu)
-    crowding = [trace.crowding(block, latencies, resident) for block in counted.blocks]
-    crowded = [each for each in crowding if each is not None]
-    mean = counted.mean(crowded) if len(crowded) == len(crowding) else None
+    chains, crowding = _chains(trace, counted, latencies, gpu)
+    phases, weights = _phases(trace, counted, chains, latencies, gpu, rates)
     accesses = [counted.mean(numbers) for numbers in zip(*counted.spills, strict=True)]
     traffic = add_spill_traffic(traffic, trace.launch, gpu, accesses, counted.spill_frame)
-    return LaunchParts(trace.launch, traffic, counted.average, passes, counted.longest, phases, weights, mean)
+    return LaunchParts(trace.launch, traffic, counted.average, passes, counted.longest, phases, weights, crowding)
 
 
 def resident_blocks(launch: Launch, gpu: GPU) -> int:
@@ -316,16 +316,34 @@ def _waits_at_barriers(launch: Launch, work: Work) -> bool:
     return work.instructions["barrier"] > 0 and launch.block_warps > 1
 
 
+def _chains(
+    trace: Trace, counted: CountedBlocks, latencies: Mapping[str, float], gpu: GPU
+) -> tuple[list[Chains | None], float | None]:
+    """Return the chains of the counted blocks, and the mean of their crowding, as far as the trace knows them."""
+    waits = _waits_at_barriers(trace.launch, counted.average)
+    together = -(-trace.launch.block_warps // gpu.core.schedulers) if waits else 1
+    resident = resident_blocks(trace.launch, gpu)
+    chains, crowding = [], []
+    for block in counted.blocks:  # one after the other, since a trace may keep its last block
+        chains.append(trace.chains(block, latencies, together))
+        crowding.append(trace.crowding(block, latencies, resident))
+    known = [each for each in crowding if each is not None]
+    return chains, counted.mean(known) if len(known) == len(crowding) else None
+
+
 def _phases(
-    trace: Trace, counted: CountedBlocks, latencies: Mapping[str, float], gpu: GPU, rates: Mapping[str, float]
+    trace: Trace,
+    counted: CountedBlocks,
+    chains: Sequence[Chains | None],
+    latencies: Mapping[str, float],
+    gpu: GPU,
+    rates: Mapping[str, float],
 ) -> tuple[list[list[Phase]], list[float]]:
     """Return the phases of sampled warps and their weights, from chains of instructions, or else from `needs`."""
     average = counted.average
     gaps = loads_by_space(latencies, mean_gap(average, latencies, gpu, rates))
     found: list[list[Phase]] = []
     weights: list[float] = []
-    together = -(-trace.launch.block_warps // gpu.core.schedulers) if _waits_at_barriers(trace.launch, average) else 1
-    chains = [trace.chains(block, latencies, together) for block in counted.blocks]
     alone = follow_warps(trace, [block for block, own in zip(counted.blocks, chains, strict=True) if own is None], gaps)
     warps, latency = trace.launch.block_warps, latencies["load_local"]
     for own, weight, spills in zip(chains, counted.weights, counted.spills, strict=True):

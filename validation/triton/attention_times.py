@@ -7,8 +7,8 @@ from itertools import product
 
 import numpy as np
 
-import rdmodel as rd
 from validation.common import records
+from validation.triton.fitting import time_if_it_fits
 from validation.triton.folder import FOLDER
 
 PUBLISHED, PREDICTED = FOLDER / "attention_published.csv", FOLDER / "attention_predicted.csv"
@@ -66,9 +66,8 @@ def predict(task: tuple[int, tuple[int, int, int, int]]) -> Predicted | None:
         num_warps=warps,
         num_stages=stages,
     )
-    try:
-        found = rd.time(made, GPU)
-    except rd.LaunchError:
+    found = time_if_it_fits(made, GPU)
+    if found is None:
         return None
     tflops = 4 * tokens**2 * WIDTH * BATCH * HEADS / found.milliseconds / 1e9
     return Predicted(tokens, f"{rows}x{columns} {warps} warps {stages} stages", round(tflops, 1), found.bound)

@@ -7,8 +7,8 @@ from itertools import product
 
 import numpy as np
 
-import rdmodel as rd
 from validation.common import records
+from validation.triton.fitting import time_if_it_fits
 from validation.triton.folder import FOLDER
 
 PUBLISHED, PREDICTED = FOLDER / "dot_published.csv", FOLDER / "dot_predicted.csv"
@@ -80,9 +80,8 @@ def predict(task: tuple[int, tuple[int, int, int, int, int]]) -> Predicted | Non
         num_warps=warps,
         num_stages=stages,
     )
-    try:
-        found = rd.time(made, GPU)
-    except rd.LaunchError:
+    found = time_if_it_fits(made, GPU)
+    if found is None:
         return None
     share = 2 * row.rows * row.columns * row.extent / found.milliseconds / 1e9 / PEAK
     return Predicted(number, f"{rows}x{columns}x{depth} {warps} warps {stages} stages", round(share, 3), found.bound)

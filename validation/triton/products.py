@@ -30,6 +30,16 @@ def _store(result, c_map, row, column):  # type: ignore[no-untyped-def]
 
 
 @gluon.jit  # type: ignore[untyped-decorator]
+def _fetch_into(  # type: ignore[no-untyped-def]
+    a_map, b_map, row, column, k, ready, a, b, put, count: gl.constexpr
+):
+    """Fetch tiles into the buffers of a step, and return the next step."""
+    at = put % count
+    _fetch(a_map, b_map, row, column, k, ready.index(at), a.index(at), b.index(at))
+    return put + 1
+
+
+@gluon.jit  # type: ignore[untyped-decorator]
 def _barriers(count: gl.constexpr):  # type: ignore[no-untyped-def]
     """Return initialized mbarriers."""
     found = gl.allocate_shared_memory(gl.int64, [count, 1], mbarrier.MBarrierLayout())
@@ -105,13 +115,9 @@ def _sum_with_groups(  # type: ignore[no-untyped-def]
     total = hopper.warpgroup_mma_init(sums)
     put, got = step, step
     for i in gl.static_range(count - 2):
-        at = put % count
-        _fetch(a_map, b_map, row, column, i * depth, ready.index(at), a.index(at), b.index(at))
-        put += 1
+        put = _fetch_into(a_map, b_map, row, column, i * depth, ready, a, b, put, count)
     for k in range(depth * (count - 2), a_map.shape[1], depth):
-        at = put % count
-        _fetch(a_map, b_map, row, column, k, ready.index(at), a.index(at), b.index(at))
-        put += 1
+        put = _fetch_into(a_map, b_map, row, column, k, ready, a, b, put, count)
         total = _add_product(a, b, total, got, ready, count)
         got += 1
     for _ in gl.static_range(count - 2):
@@ -194,13 +200,9 @@ def _sum_in_tensor_memory(  # type: ignore[no-untyped-def]
     more = False
     put, got = step, step
     for i in gl.static_range(count - 2):
-        at = put % count
-        _fetch(a_map, b_map, row, column, i * depth, ready.index(at), a.index(at), b.index(at))
-        put += 1
+        put = _fetch_into(a_map, b_map, row, column, i * depth, ready, a, b, put, count)
     for k in range(depth * (count - 2), a_map.shape[1], depth):
-        at = put % count
-        _fetch(a_map, b_map, row, column, k, ready.index(at), a.index(at), b.index(at))
-        put += 1
+        put = _fetch_into(a_map, b_map, row, column, k, ready, a, b, put, count)
         _start_product(a, b, total, more, got, ready, done, count)
         more = True
         got += 1
