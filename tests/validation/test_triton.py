@@ -56,3 +56,11 @@ def test_the_power_of_the_predicted_products_is_bounded():
         power = found.tflops / PEAKS[rows[found.row].gpu] * share**2
         assert power <= 1.02 * least**3
         assert share == 1 or power == pytest.approx(least**3, rel=0.1)
+
+
+def test_a_short_product_is_predicted_as_in_the_record():
+    pytest.importorskip("triton")
+    recorded = {row.row: row for row in records.from_csv(product_times.Predicted, product_times.PREDICTED.read_text())}
+    for number, row in enumerate(product_times.published()):
+        if row.extent == 512 and row.way == "ring":
+            assert product_times.predict(number).tflops == pytest.approx(recorded[number].tflops, rel=0.05)
