@@ -22,9 +22,10 @@ TRACEGEN_FLOORS = {
     1: "arrays cuda.sources formats.ordering generated ptx",
     2: "formats ptx.isa simt",
     3: "affine patterns ptx.lowering ptx.registers",
-    4: "ptx.emulator",
-    5: "cuda kernel_library",
-    6: "recording",
-    7: "__init__ recording.stub",
+    4: "ptx.timing",
+    5: "ptx.emulator",
+    6: "cuda kernel_library",
+    7: "recording",
+    8: "__init__ recording.stub",
 }
 """Rooms of tracegen by floor."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tracegen.ptx import parse
-from tracegen.ptx.lowering.chains import PREDICATES, straight_pieces
 from tracegen.ptx.lowering.lowering import lower_kernel
-from tracegen.ptx.lowering.store_order import NONE, stores_before
-from tracegen.ptx.lowering.unrolled_loops import OTHER_COPIES, unrolled_copies
+from tracegen.ptx.timing.chains import PREDICATES, straight_pieces
+from tracegen.ptx.timing.store_order import NONE, stores_before
+from tracegen.ptx.timing.unrolled_loops import OTHER_COPIES, unrolled_copies
 from validation.common.assembled import CAPABILITIES, read_record, table_of_cases
 from validation.scheduling.__main__ import (
     BRANCHES,

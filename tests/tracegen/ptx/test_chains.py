@@ -4,12 +4,12 @@ import pytest
 
 from tracegen import cuda
 from tracegen.ptx import parse
-from tracegen.ptx.lowering import pieces as pieces_module
-from tracegen.ptx.lowering.chains import PREDICATES, straight_pieces
-from tracegen.ptx.lowering.load_window import EARLY_LOADS
 from tracegen.ptx.lowering.lowering import lower_kernel
-from tracegen.ptx.lowering.store_order import NONE
 from tracegen.ptx.registers.liveness import live_registers
+from tracegen.ptx.timing import pieces as pieces_module
+from tracegen.ptx.timing.chains import PREDICATES, straight_pieces
+from tracegen.ptx.timing.load_window import EARLY_LOADS
+from tracegen.ptx.timing.store_order import NONE
 
 LATENCIES = {
     "fp32": 4.0, "int": 4.0, "load_global": 100.0, "load_alone": 100.0, "load_again": 30.0, "load_shared": 20.0,

@@ -11,8 +11,8 @@ from tests.support.examples import examples
 from tests.support.ptx_kernels import module_of
 from tracegen import cuda
 from tracegen.ptx.emulator.emulated_launch import LoadedModule
-from tracegen.ptx.lowering.block_run import Groups, Mbarrier
-from tracegen.ptx.lowering.timeline import ENTRY
+from tracegen.ptx.timing.block_run import Groups, Mbarrier
+from tracegen.ptx.timing.timeline import ENTRY
 
 L2, DRAM, FAR, BYTE, STEP, PRODUCT, DEPTH = 700.0, 400.0, 200.0, 1 / 64, 10.0, 256.0, 14.0
 """Cycles of a bulk copy, those that it waits longer for DRAM and another partition of the L2, those of a byte, of an

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tracegen.ptx import parse
-from tracegen.ptx.lowering.chains import straight_pieces
 from tracegen.ptx.lowering.lowering import lower_kernel
-from tracegen.ptx.lowering.units import SubCore, Unit
 from tracegen.ptx.registers.liveness import live_registers
+from tracegen.ptx.timing.chains import straight_pieces
+from tracegen.ptx.timing.units import SubCore, Unit
 
 LATENCIES = {
     "fp32": 4.0, "int": 4.0, "special": 18.0, "load_global": 100.0, "load_again": 30.0, "load_constant": 8.0,

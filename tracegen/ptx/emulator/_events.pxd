@@ -1,5 +1,5 @@
 # `Events`: the straight pieces of code that the warps of a block enter, and what they do at barriers and for
-# asynchronous copies, in the order of execution. `tracegen.ptx.lowering.timeline` finds the time of the block from it.
+# asynchronous copies, in the order of execution. `tracegen.ptx.timing.timeline` finds the time of the block from it.
 cimport cython
 from libc.stdint cimport int64_t
 

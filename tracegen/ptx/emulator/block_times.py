@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import RegisterUse
 from tracegen.ptx.emulator.block_machine import ClusterEvents
-from tracegen.ptx.lowering.asynchronous_pieces import is_asynchronous
-from tracegen.ptx.lowering.chains import Chain, PieceTimes, straight_pieces
 from tracegen.ptx.lowering.program import LoweredKernel
-from tracegen.ptx.lowering.timeline import BlockTimelines
 from tracegen.ptx.registers.liveness import live_registers
 from tracegen.ptx.registers.spilling import count_spills
 from tracegen.ptx.syntax.ast import Module
+from tracegen.ptx.timing.asynchronous_pieces import is_asynchronous
+from tracegen.ptx.timing.chains import Chain, PieceTimes, straight_pieces
+from tracegen.ptx.timing.timeline import BlockTimelines
 
 
 class BlockTimes:

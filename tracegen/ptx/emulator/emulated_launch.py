@@ -50,10 +50,8 @@ from tracegen.ptx.emulator.recorded_rows import columns_of_rows
 from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
 from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, differs_by_block, read_special_register
-from tracegen.ptx.lowering.asynchronous_pieces import mark_events
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
-from tracegen.ptx.lowering.chains import Chain
 from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.lowering.notes import decisive_variables
 from tracegen.ptx.lowering.poisoning import PoisonFlow
@@ -64,6 +62,8 @@ from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.registers.counting import count_registers
 from tracegen.ptx.syntax.ast import Module
+from tracegen.ptx.timing.asynchronous_pieces import mark_events
+from tracegen.ptx.timing.chains import Chain
 from tracegen.simt.kernel_trace import shape
 from tracegen.unrolling import DEFAULT_UNROLL
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from tracegen.ptx.lowering.pieces import Piece, Warp
-from tracegen.ptx.lowering.units import SubCore
+from tracegen.ptx.timing.pieces import Piece, Warp
+from tracegen.ptx.timing.units import SubCore
 
 FIRST, PERIODS = 4, 12
 """Iterations of a loop in which copies from before it end, and those after them, which stand for all others: a loop in

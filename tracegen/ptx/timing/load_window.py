@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracegen.ptx.lowering.links import Link
+from tracegen.ptx.timing.links import Link
 
 EARLY_LOADS = 8
 """Registers that the assembler takes beside those of the values that are live in the PTX, because it loads early.

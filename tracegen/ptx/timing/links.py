@@ -8,7 +8,7 @@ from itertools import groupby
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.program import Step
-from tracegen.ptx.lowering.store_order import NONE
+from tracegen.ptx.timing.store_order import NONE
 
 SECTOR = 32
 """Bytes that a load brings into the L1."""

@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.ptx.lowering.asynchronous_pieces import (
+from tracegen.ptx.lowering.program import LoweredKernel, Step
+from tracegen.ptx.timing.asynchronous_pieces import (
     AsynchronousPiece,
     TimedPiece,
     asynchronous_pieces,
     time_piece,
 )
-from tracegen.ptx.lowering.block_run import BlockRun, Visit
-from tracegen.ptx.lowering.program import LoweredKernel, Step
+from tracegen.ptx.timing.block_run import BlockRun, Visit
 
 ENTRY = -1
 """Place of an event that is the entry of a warp into a piece."""

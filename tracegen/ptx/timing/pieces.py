@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rdmodel.common.late_dataclass import dataclass
-from tracegen.ptx.lowering.links import Link, latency_of
-from tracegen.ptx.lowering.load_window import EARLY_LOADS, LoadWindow
-from tracegen.ptx.lowering.store_order import NONE
-from tracegen.ptx.lowering.units import SubCore, WarpSchedule
+from tracegen.ptx.timing.links import Link, latency_of
+from tracegen.ptx.timing.load_window import EARLY_LOADS, LoadWindow
+from tracegen.ptx.timing.store_order import NONE
+from tracegen.ptx.timing.units import SubCore, WarpSchedule
 
 LOOP_ITERATIONS = 3
 """Iterations of a loop after which the time from one to the next does not change."""

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from tracegen.ptx.lowering.asynchronous import is_copy_step, is_wait_step
 from tracegen.ptx.lowering.constants import constant_loads
-from tracegen.ptx.lowering.links import ACCESS, Link, Product, with_leaders, with_lifetimes, with_products
 from tracegen.ptx.lowering.machine_code import machine_code
-from tracegen.ptx.lowering.pieces import Piece
-from tracegen.ptx.lowering.pipelines import pipelined_cycles
 from tracegen.ptx.lowering.predication import CONTROL, predicated_branches
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import READS, is_memory_step
-from tracegen.ptx.lowering.store_order import NONE, stores_before
-from tracegen.ptx.lowering.unrolled_loops import unrolled_copies
+from tracegen.ptx.timing.links import ACCESS, Link, Product, with_leaders, with_lifetimes, with_products
+from tracegen.ptx.timing.pieces import Piece
+from tracegen.ptx.timing.pipelines import pipelined_cycles
+from tracegen.ptx.timing.store_order import NONE, stores_before
+from tracegen.ptx.timing.unrolled_loops import unrolled_copies
 
 PREDICATES = 7
 """Predicates of a thread: as many short branches overlap (`validation.scheduling`)."""

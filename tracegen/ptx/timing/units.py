@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from rdmodel.trace.conversion_units import PACKED, UNITS
-from tracegen.ptx.lowering.links import Link, Product, latency_of
+from tracegen.ptx.timing.links import Link, Product, latency_of
 
 _SHARED_UNITS = {PACKED: "fp32", "conversion_64": "conversion", **{name: unit for name, (unit, _) in UNITS.items()}}
 """Classes whose instructions occupy the units of another class, on GPUs since compute capability 8.6."""

@@ -7,7 +7,9 @@ from heapq import heappop, heappush
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.isa._code import CLUSTER_RANK_BITS, MBARRIERS
-from tracegen.ptx.lowering.asynchronous_pieces import (
+from tracegen.ptx.lowering.memory_and_shuffles import CLUSTER_BARRIER
+from tracegen.ptx.lowering.program import Step
+from tracegen.ptx.timing.asynchronous_pieces import (
     COMMIT_COPIES,
     COMMIT_PRODUCTS,
     COMMIT_STORES,
@@ -20,9 +22,7 @@ from tracegen.ptx.lowering.asynchronous_pieces import (
     TimedPiece,
     product_cycles,
 )
-from tracegen.ptx.lowering.links import Product
-from tracegen.ptx.lowering.memory_and_shuffles import CLUSTER_BARRIER
-from tracegen.ptx.lowering.program import Step
+from tracegen.ptx.timing.links import Product
 
 LINE = 128
 """Bytes of a line: the lines of a bulk copy come from DRAM independently of each other."""

@@ -8,14 +8,14 @@ from itertools import accumulate, pairwise
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.isa._code import MBARRIERS
-from tracegen.ptx.lowering.chains import piece_bounds, straight_pieces
 from tracegen.ptx.lowering.constants import constant_slots
-from tracegen.ptx.lowering.links import ACCESS, Product
 from tracegen.ptx.lowering.machine_code import machine_code
-from tracegen.ptx.lowering.pieces import Piece, Warp
 from tracegen.ptx.lowering.program import LoweredKernel, Step
-from tracegen.ptx.lowering.units import SubCore, unit_name
 from tracegen.ptx.syntax.ast import Integer
+from tracegen.ptx.timing.chains import piece_bounds, straight_pieces
+from tracegen.ptx.timing.links import ACCESS, Product
+from tracegen.ptx.timing.pieces import Piece, Warp
+from tracegen.ptx.timing.units import SubCore, unit_name
 
 PRODUCT, COMMIT_PRODUCTS, WAIT_PRODUCTS, COPY, COMMIT_COPIES, WAIT_COPIES, COMMIT_STORES, WAIT_STORES = range(8)
 """Kinds of `Action`."""
