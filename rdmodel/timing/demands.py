@@ -21,6 +21,12 @@ LANES: Mapping[str, int] = {
 MATRIX_UNITS = "matrix units"
 """Name of the demand of matrix products."""
 
+MATRIX_FACTORS = "matrix factors"
+"""Name of the demand on shared memory of products that read their factors there, and of all that it does besides."""
+
+BANK_BYTES = 128
+"""Bytes of a pass over the 32 banks of shared memory."""
+
 NEAREST_MATRIX_RATE = {"fp6": "fp8", "fp4": "fp8", "int4": "int8", "binary": "int8"}
 """The rate of matrix products of types that have no table: not more than theirs."""
 
@@ -158,7 +164,12 @@ def _l1_demands(work: Work, passes: float, gpu: GPU, rates: Mapping[str, float])
     }
     if not united:
         demands["shared wavefronts"] = shared
-    return [Demand(name, "L1", value) for name, value in demands.items()]
+    found = [Demand(name, "L1", value) for name, value in demands.items()]
+    if not work.matrix_bytes:
+        return found
+    factors = work.matrix_bytes / BANK_BYTES / rates["shared_wavefronts"]
+    # A product reads its factors while the tensor core computes: it waits for the busier of the two, in one stage.
+    return [Demand(MATRIX_FACTORS, "core", demands["L1 wavefronts"] + factors), *found]
 
 
 def _memory_demands(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import mul
 
 from rdmodel.common.late_dataclass import dataclass
-from rdmodel.timing.demands import MATRIX_UNITS, Demand
+from rdmodel.timing.demands import MATRIX_FACTORS, MATRIX_UNITS, Demand
 from rdmodel.timing.latency import Phase
 from rdmodel.timing.queue import solve_queues
 
@@ -116,8 +116,8 @@ def time_alone(phases: Sequence[Phase], demands: Sequence[Demand], warps: int, t
     gaps = sum(phase.gaps for phase in phases)
     accesses = sum(phase.accesses for phase in phases)
     # Where it is known which phases have products, their cycles include the demand.
-    included = MATRIX_UNITS if any(phase.products for phase in phases) else ""
-    local = max((d.cycles for d in demands if d.stage in LOCAL_STAGES and d.name != included), default=0.0)
+    included = (MATRIX_UNITS, MATRIX_FACTORS) if any(phase.products for phase in phases) else ()
+    local = max((d.cycles for d in demands if d.stage in LOCAL_STAGES and d.name not in included), default=0.0)
     local *= together / warps
     memory = max((d.cycles * min(1.0, d.copies) for d in demands if d.stage not in LOCAL_STAGES), default=0.0)
     memory *= together / warps

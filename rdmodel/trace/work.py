@@ -101,6 +101,8 @@ class Work:
     matrix_flops
         Floating-point (or integer) operations of matrix products, two per multiply-add of the shape, by the type of
         the factors (`MATRIX_TYPES`).
+    matrix_bytes
+        Bytes of factors that matrix products read from shared memory, without a load.
     requests
         Instructions of warps with at least one active lane that send a request to the L1 (`L1_ACCESSES`).
     tag_lookups
@@ -132,6 +134,7 @@ class Work:
     shared_wavefronts: Counts = field(default_factory=dict)
     shared_groups: Counts = field(default_factory=dict)
     constant_replays: float = 0
+    matrix_bytes: float = 0
     has_arithmetic: bool = True
     has_shared: bool = True
 
@@ -153,6 +156,7 @@ class Work:
             blocks=self.blocks + other.blocks,
             warps=self.warps + other.warps,
             constant_replays=self.constant_replays + other.constant_replays,
+            matrix_bytes=self.matrix_bytes + other.matrix_bytes,
             has_arithmetic=self.has_arithmetic and other.has_arithmetic,
             has_shared=self.has_shared and other.has_shared,
             **changes,
@@ -171,6 +175,7 @@ class Work:
             blocks=blocks,
             warps=_product(self.warps, factor),
             constant_replays=_product(self.constant_replays, factor),
+            matrix_bytes=_product(self.matrix_bytes, factor),
             **changes,
         )
 
@@ -210,6 +215,8 @@ def work_rows(work: Work) -> list[tuple[str, float]]:
     rows += [(f"  {name.replace('_', ' ')}", n) for name, n in work.instructions.items() if n]
     rows += [(f"flops, {name}", n) for name, n in work.flops.items() if n]
     rows += [(f"flops of matrix products, {name}", n) for name, n in work.matrix_flops.items() if n]
+    if work.matrix_bytes:
+        rows.append(("  bytes from shared memory", work.matrix_bytes))
     for name, n in work.shared_wavefronts.items():
         if n:
             verb = name.partition("_")[0]

@@ -92,7 +92,8 @@ def test_loops_count_once_per_iteration():
 
 def test_works_add_up_and_scale():
     one = Work(blocks=1, warps=2, instructions={"fp32": 3}, operations={"fp32_fma": 64, "fp32_add": 1},
-               shared_wavefronts={"load_shared": 8}, shared_groups={"load_shared": 2}, constant_replays=1)  # fmt: skip
+               shared_wavefronts={"load_shared": 8}, shared_groups={"load_shared": 2}, constant_replays=1,
+               matrix_bytes=256)  # fmt: skip
     other = Work(blocks=1, warps=2, instructions={"int": 1}, has_arithmetic=False)
     both = one + other + no_work()
     assert (both.blocks, both.warps, both.has_arithmetic, both.has_shared) == (2, 4, False, True)
@@ -100,7 +101,7 @@ def test_works_add_up_and_scale():
     assert both.issued == 4
     assert tuple(both.instructions) == INSTRUCTION_CLASSES
     grid = both.scaled(10)
-    assert (grid.blocks, grid.warps, grid.constant_replays) == (10, 20, 5)
+    assert (grid.blocks, grid.warps, grid.constant_replays, grid.matrix_bytes) == (10, 20, 5, 5 * 256)
     assert grid.flops == {"fp32": 5 * 129, "fp16": 0, "fp64": 0}
     assert grid.shared_conflicts["load_shared"] == 30
     assert grid.to_dict()["flops"]["fp32"] == 645

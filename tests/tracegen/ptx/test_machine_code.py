@@ -123,6 +123,20 @@ def test_a_matrix_product_has_the_operations_of_its_shape(product, type, flops):
     assert only(found.instructions) == {"matrix": 2, "branch": 2}
 
 
+@pytest.mark.parametrize(("n", "first", "read"), [(128, "%rd1", (64 + 128) * 32), (8, "%rd1", (64 + 8) * 32),
+                                                  (128, "{%r1, %r1, %r1, %r1}", 128 * 32)])  # fmt: skip
+def test_products_of_a_group_read_factors_from_shared_memory_unless_they_are_in_registers(n, first, read):
+    sums = ", ".join(f"%s{at}" for at in range(n // 2))
+    found = work(
+        f".reg .f32 %s<{n}>; mov.b64 %rd1, 0; mov.b32 %r1, 0; "
+        f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{{sums}}}, {first}, %rd1, 1, 1, 1, 0, 0;",
+        128,
+        values=False,
+    )
+    assert found.matrix_bytes == read
+    assert found.matrix_flops["fp16"] == 2 * 64 * n * 16
+
+
 def test_additions_absorb_wide_products_and_shifts():
     # The product is used by two additions: two machine instructions. The shift is used by one: one.
     both = """mul.wide.s32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2; add.s64 %rd4, %rd1, %rd2;

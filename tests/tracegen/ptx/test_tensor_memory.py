@@ -64,30 +64,35 @@ DESCRIPTORS = {
 """Common extent of the factors of a product, their type, and other bits of its descriptor, by the kind."""
 
 
-def work_of_products(kind, descriptor, before=""):
-    """Return the operations of three products that one of 64 threads issues."""
+def work_of_products(kind, descriptor, before="", first="%rd1"):
+    """Return the operations of three products that one of 64 threads issues, and the bytes that they read."""
     text = f"""{{.reg .b32 %d; mov.b32 %d, {descriptor}; {before}
     .reg .pred %e; elect.sync _|%e, -1; .reg .b32 %n; mov.u32 %n, 0;
     setp.ge.u32 %p3, %r1, 32; @%p3 bra BEHIND;
-    AGAIN: @%e tcgen05.mma.cta_group::1.kind::{kind} [%r2], %rd1, %rd2, %d, %p1;
+    AGAIN: @%e tcgen05.mma.cta_group::1.kind::{kind} [%r2], {first}, %rd2, %d, %p1;
     add.u32 %n, %n, 1; setp.lt.u32 %p3, %n, 3; @%p3 bra AGAIN;
     BEHIND: }}"""
     machine = LoadedModule(module_of(KERNEL.format(body=text)))
     launched = machine.launch("product", 1, 64, [machine.allocate(1024, "x")], values=False)
     launched.run(0)
-    return {name: flops for name, flops in launched.last_work().matrix_flops.items() if flops}
+    work = launched.last_work()
+    return {name: flops for name, flops in work.matrix_flops.items() if flops}, work.matrix_bytes
 
 
 @pytest.mark.parametrize("kind", DESCRIPTORS)
 @pytest.mark.parametrize(("m", "n"), [(128, 256), (64, 8), (256, 16)])
 def test_the_shape_of_a_product_is_in_its_descriptor(kind, m, n):
     k, factors, other = DESCRIPTORS[kind]
-    assert work_of_products(kind, m << 20 | n << 14 | other) == {factors: 3 * 2 * m * n * k}
+    bits = {"fp16": 16, "tf32": 32, "int8": 8, "fp8": 8, "fp4": 4}[factors]
+    expected = {factors: 3 * 2 * m * n * k}
+    assert work_of_products(kind, m << 20 | n << 14 | other) == (expected, 3 * (m + n) * k * bits // 8)
+    # The first factor may be in tensor memory.
+    assert work_of_products(kind, m << 20 | n << 14 | other, first="[%r2]") == (expected, 3 * n * k * bits // 8)
 
 
 def test_factors_of_bfloat16_are_told_by_the_descriptor():
-    assert work_of_products("f16", 128 << 20 | 64 << 14 | 0x490) == {"bf16": 3 * 2 * 128 * 64 * 16}
+    assert work_of_products("f16", 128 << 20 | 64 << 14 | 0x490)[0] == {"bf16": 3 * 2 * 128 * 64 * 16}
 
 
 def test_a_product_whose_descriptor_is_computed_has_an_unknown_shape():
-    assert work_of_products("f16", 128 << 20, before="or.b32 %d, %d, %r1;") == {}
+    assert work_of_products("f16", 128 << 20, before="or.b32 %d, %d, %r1;") == ({}, 0)

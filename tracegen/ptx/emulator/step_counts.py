@@ -43,6 +43,7 @@ class WorkTable:
         self._issued = np.zeros((n, len(INSTRUCTION_CLASSES)))
         self._lanes = np.zeros((n, len(OPERATIONS)))
         self._matrices = np.zeros((n, len(MATRIX_TYPES)))
+        self._matrix_bytes = np.zeros(n)
         self._shared = np.zeros((n, len(SHARED_ACCESSES)))
         self._generic: list[tuple[int, str]] = []
         guarded, fused = _guarded_steps(steps), fused_instructions(steps)
@@ -76,10 +77,12 @@ class WorkTable:
         _fill(self._lanes[guarded], OPERATIONS, code.operations)
         if code.matrix_flops:
             _fill(self._matrices[guarded], MATRIX_TYPES, {code.matrix_type: code.matrix_flops})
+            self._matrix_bytes[guarded] += code.matrix_bytes
 
     def work_of(self, counts: NDArray[np.int64], warps: int) -> Work:
         """Return the work of a block of `warps` warps that was counted."""
         issued, shared = counts[:, _ISSUED], self._shared
+        products = counts[self._rows, self._warp_counts]
         instructions = _named(INSTRUCTION_CLASSES, issued @ self._issued)
         for index, verb in self._generic:
             for space, column in (("shared", _SHARED), ("local", _LOCAL)):
@@ -91,7 +94,8 @@ class WorkTable:
             warps=warps,
             instructions=instructions,
             operations=_named(OPERATIONS, counts[self._rows, self._lane_counts] @ self._lanes),
-            matrix_flops=_named(MATRIX_TYPES, counts[self._rows, self._warp_counts] @ self._matrices),
+            matrix_flops=_named(MATRIX_TYPES, products @ self._matrices),
+            matrix_bytes=int(products @ self._matrix_bytes),
             shared_wavefronts=_named(SHARED_ACCESSES, counts[:, _WAVEFRONTS] @ shared),
             shared_groups=_named(SHARED_ACCESSES, counts[:, _GROUPS] @ shared),
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from rdmodel.common.late_dataclass import dataclass
-from tracegen.ptx.syntax.ast import Instruction, Register
+from tracegen.ptx.syntax.ast import Address, Instruction, Register, Vector
 
 Classes = Mapping[str, int]
 """Machine instructions by class (`rdmodel.trace.work.ARITHMETIC_CLASSES`)."""
@@ -24,13 +24,14 @@ class MachineCode:
 
     `classes` are machine instructions per warp, without those that access memory. `operations` are arithmetic per
     thread (`rdmodel.trace.work.OPERATIONS`). `matrix_type` and `matrix_flops` are the type of the factors and the
-    operations per warp of a matrix product.
+    operations per warp of a matrix product, which reads `matrix_bytes` of its factors from shared memory.
     """
 
     classes: Classes = field(default_factory=dict)
     operations: Classes = field(default_factory=dict)
     matrix_type: str = ""
     matrix_flops: int = 0
+    matrix_bytes: int = 0
 
 
 _NOTHING = MachineCode()
@@ -230,14 +231,25 @@ def _product(instruction: Instruction) -> MachineCode:
     if shape is None or not types or (instruction.opcode == "wmma" and modifiers[0] != "mma"):
         return _NOTHING
     factors = types[1] if len(types) > 2 else "f16"
-    m, rest = shape[1:].split("n")
-    n, k = rest.split("k")
-    flops = 2 * int(m) * int(n) * int(k)
+    m, n, k = map(int, shape[1:].replace("n", " ").replace("k", " ").split())
+    flops, size = 2 * m * n * k, 0
+    type = _MATRIX_TYPES.get(factors, "fp16")
     if instruction.opcode == "wgmma":
+        # The group reads the second factor from shared memory, and the first one, unless it is in registers.
+        in_registers = isinstance(instruction.operands[1], Vector)
+        size = _bytes_of(n * k if in_registers else (m + n) * k, type) // _WARPS_PER_GROUP
         flops //= _WARPS_PER_GROUP
     elif shape == "m8n8k4" and factors == "f16":
         flops *= 4  # each quarter of the warp computes a product of its own
-    return MachineCode({"matrix": 1}, {}, _MATRIX_TYPES.get(factors, "fp16"), flops)
+    return MachineCode({"matrix": 1}, {}, type, flops, size)
+
+
+_FACTOR_BITS = {"fp16": 16, "bf16": 16, "tf32": 32, "fp64": 64, "fp8": 8, "fp6": 8, "fp4": 4, "int8": 8, "int4": 4}
+"""Bits that a factor takes in shared memory, by type."""
+
+
+def _bytes_of(factors: int, type: str) -> int:
+    return factors * _FACTOR_BITS.get(type, 1) // 8
 
 
 _TENSOR_KINDS = {
@@ -260,7 +272,9 @@ def _tensor_product(instruction: Instruction, descriptor: int) -> MachineCode:
     if kind == "f16" and descriptor >> 7 & 7 == 1:
         factors = "bf16"
     m, n = (descriptor >> 24 & 31) * 16, (descriptor >> 17 & 63) * 8
-    return MachineCode({"other": 1}, {}, factors, 2 * m * n * k)
+    # The first factor is in shared memory if its operand is a descriptor, and else in tensor memory.
+    rows = n if isinstance(instruction.operands[1], Address) else m + n
+    return MachineCode({"other": 1}, {}, factors, 2 * m * n * k, _bytes_of(rows * k, factors))
 
 
 def _of(name: str) -> Callable[[Instruction], MachineCode]:
