@@ -181,25 +181,27 @@ def _ending_quietly(
 ) -> Generator[R, None, None]:
     """Yield the results of joblib's own processes, and take their numbers out of `left`.
 
-    An error that is thrown into the generator ends the processes.
+    An error that is thrown into the generator, or its end before the last result, ends the processes.
     """
-    while True:
-        with _ignoring_withdrawn_work():
-            try:
-                number, result = next(results)
-            except StopIteration:
-                return
-        del left[number]
-        try:
+    try:
+        while True:
+            with _ignoring_withdrawn_work():
+                try:
+                    number, result = next(results)
+                except StopIteration:
+                    return
+            del left[number]
             yield result
-        except GeneratorExit:
-            with _ignoring_withdrawn_work():
-                results.close()
-            raise
-        except BaseException as error:
-            with _ignoring_withdrawn_work():
-                results.throw(error)
-            raise
+    except BaseException as error:
+        # joblib prints a warning if its generator is closed early, as by an interruption, but not if an error ends it.
+        reason = _ClosedEarly() if isinstance(error, GeneratorExit) else error
+        with _ignoring_withdrawn_work(), suppress(_ClosedEarly):
+            results.throw(reason)
+        raise
+
+
+class _ClosedEarly(BaseException):
+    """Tells joblib that nobody needs the other results."""
 
 
 @contextmanager

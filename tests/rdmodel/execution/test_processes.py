@@ -54,6 +54,13 @@ def test_runs_that_are_not_wanted_any_more_can_be_closed():
     assert list(results) == []
 
 
+def test_runs_that_are_under_way_are_given_up_without_a_warning():
+    results = run_in_processes(time.sleep, [(0,), (60,), (60,)], 2)
+    assert next(results) is None
+    results.close()
+    assert list(results) == []
+
+
 def test_all_results_come_in_any_order():
     assert sorted(run_in_processes(abs, [(-number,) for number in range(8)], 2)) == list(range(8))
 
