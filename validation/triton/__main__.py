@@ -27,13 +27,9 @@ def page() -> str:
 
 def record(jobs: int) -> None:
     """Predict all rows again."""
-    found = [row for row in records.run_all(attention_times.predict, attention_times.tasks(), jobs) if row is not None]
-    attention_times.PREDICTED.write_text(records.to_csv(attention_times.Predicted, found))
-    dots = [row for row in records.run_all(dot_times.predict, dot_times.tasks(), jobs) if row is not None]
-    dot_times.PREDICTED.write_text(records.to_csv(dot_times.Predicted, dots))
-    numbers = range(len(product_times.published()))
-    products = list(records.run_all(product_times.predict, numbers, jobs))
-    product_times.PREDICTED.write_text(records.to_csv(product_times.Predicted, products))
+    for study in (attention_times, dot_times, product_times):
+        found = [row for row in records.run_all(study.predict, study.tasks(), jobs) if row is not None]
+        study.PREDICTED.write_text(records.to_csv(study.Predicted, found))
 
 
 def main() -> int:
