@@ -20,7 +20,8 @@ from tracegen.ptx.timing.units import SubCore, unit_name
 PRODUCT, COMMIT_PRODUCTS, WAIT_PRODUCTS, COPY, COMMIT_COPIES, WAIT_COPIES, COMMIT_STORES, WAIT_STORES = range(8)
 """Kinds of `Action`."""
 
-_TESTS = (MBARRIERS["MBAR_TEST"], MBARRIERS["MBAR_TEST_PARITY"])
+TESTS = (MBARRIERS["MBAR_TEST"], MBARRIERS["MBAR_TEST_PARITY"])
+"""Modes of the steps that wait for an mbarrier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class TimedPiece:
 
 def is_asynchronous(steps: Sequence[Step]) -> bool:
     """Return whether a kernel waits for mbarriers: then its warps have a timeline."""
-    return any(step.op == "MBAR" and step.mode in _TESTS for step in steps)
+    return any(step.op == "MBAR" and step.mode in TESTS for step in steps)
 
 
 def mark_events(kernel: LoweredKernel) -> None:

@@ -14,6 +14,7 @@ from tracegen.ptx.timing.asynchronous_pieces import (
     COMMIT_PRODUCTS,
     COMMIT_STORES,
     COPY,
+    TESTS,
     WAIT_COPIES,
     WAIT_PRODUCTS,
     WAIT_STORES,
@@ -29,10 +30,6 @@ LINE = 128
 
 WARP_THREADS = 32
 
-ARRIVED = -1
-"""In place of a warp that does not wait at the barrier at which it has arrived."""
-
-_TESTS = (MBARRIERS["MBAR_TEST"], MBARRIERS["MBAR_TEST_PARITY"])
 _INIT, _DROP = MBARRIERS["MBAR_INIT"], MBARRIERS["MBAR_DROP"]
 
 Event = tuple[int, int, int, int]
@@ -267,7 +264,7 @@ class BlockRun:
             target = self._cores[place >> CLUSTER_RANK_BITS]
             target.port_in = max(time, target.port_in) - size * self._latencies["bulk_byte"]
             self._arrive(block.cluster, place, 0, size, target.port_in + self._latency_of_copy(-size))
-        elif step.mode in _TESTS:
+        elif step.mode in TESTS:
             return self._test(warp, place, amount)
         elif step.mode == _INIT:
             block.cluster.mbarriers[place] = Mbarrier(amount)
