@@ -4,7 +4,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from tracegen.ptx.emulator._lanes cimport WARP
+from tracegen.ptx.emulator._lanes cimport WARP, begins_warp
 from tracegen.ptx.emulator._log cimport OP_BARRIER
 from tracegen.ptx.emulator._mbarrier cimport arrive, drop, has_completed, parity_of, start, state_of
 from tracegen.ptx.emulator._memory_steps cimport shared_offset
@@ -78,7 +78,7 @@ cdef class BarrierSteps(TextureSteps):
             if number >= MAX_BARRIERS:
                 self.thread = lane
                 return TRAPPED
-            if code.flags & NOTED and (i == 0 or self.active.lane[i - 1] // WARP != lane // WARP):
+            if code.flags & NOTED and begins_warp(&self.active, i):
                 self.note_barrier(code, lane, number)
             if arrives:
                 self.arrived[number] += 1
@@ -136,7 +136,7 @@ cdef class BarrierSteps(TextureSteps):
                     parity = parity_of(parity)
                 if has_completed(host, parity & 1):
                     self.row(code.dst[0])[lane] = 1
-                    if code.flags & NOTED and (i == 0 or lanes.lane[i - 1] // WARP != lane // WARP):
+                    if code.flags & NOTED and begins_warp(lanes, i):
                         self.events.append(lane // WARP, self.step, <int64_t>place, <int64_t>(parity & 1), 0)
                 else:
                     self.state[lane], self.barrier[lane] = WAITS, AT_MBARRIER

@@ -13,8 +13,8 @@ from tracegen.ptx.emulator._memory_steps cimport shared_offset
 from tracegen.ptx.emulator._tensor_map cimport Rows, keeps_values, next_row, open_box, open_row, swizzle
 from tracegen.ptx.emulator._threads cimport NO_MEMORY, OUTSIDE, TRAPPED, UNCOMPUTED, UNFINISHED
 from tracegen.ptx.isa._code cimport (
-    BULK_CLEAR, BULK_LOAD, BULK_REDUCE, BULK_SHARED, BULK_STORE, BULK_UPDATE, EXECUTE, GLOBAL, NOTED, POISONED, RANK_BITS,
-    SHARED, Code, Lanes,
+    BULK_CLEAR, BULK_LOAD, BULK_REDUCE, BULK_SHARED, BULK_STORE, BULK_UPDATE, EXECUTE, GLOBAL, NOTED, POISONED,
+    RANK_BITS, SHARED, Code, Lanes,
 )
 
 cdef enum:

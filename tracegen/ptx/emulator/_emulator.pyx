@@ -32,8 +32,8 @@ cdef class Emulator(BulkCopySteps):
 
     `code` is a table of steps (program.CODE_DTYPE), `registers` (slots, threads) uint64: rows below `variables` are
     cleared for every block, the others hold constants. `step`, `thread` and `address` tell where it stopped, `slot` the
-    poisoned register that stopped it (-1: a value for an array). `events` has the steps with the flags PIECE and NOTED. `poison` is used by steps with the flag POISONED. With
-    `strict`, no poison may reach an array.
+    poisoned register that stopped it (-1: a value for an array). `events` has the steps with the flags PIECE and NOTED.
+    `poison` is used by steps with the flag POISONED. With `strict`, no poison may reach an array.
     """
 
     cdef readonly int64_t executed # steps of the last call of `run`

@@ -1,4 +1,4 @@
-# See _events.pxd for the subject. The rows of all warps are in one buffer: of kernels without flagged steps, it is empty.
+# See _events.pxd for the subject. The rows of all warps are in one buffer. It is empty without flagged steps.
 """Note what the warps of a block do at barriers and for asynchronous copies: `Events`."""
 
 from libc.stdint cimport int64_t

@@ -8,6 +8,11 @@ cdef enum:
     MAX_BLOCK_THREADS = 1024
 
 
+cdef inline bint begins_warp(const Lanes* lanes, int64_t i) noexcept nogil:
+    # Return whether the lane at place i of a set is the first one of its warp there.
+    return i == 0 or lanes.lane[i - 1] // WARP != lanes.lane[i] // WARP
+
+
 cdef inline void derive_warps(Lanes* lanes) noexcept nogil:
     # Complete a set of lanes: derive its warps, their masks, and whether it is contiguous.
     cdef int64_t i, k = -1
