@@ -42,6 +42,9 @@ Before, words are operands of the instructions that use them. The words are take
 PACKED_SINGLES = ((10, 0), (10, 3))
 """Compute capabilities whose ``ptxas`` makes one instruction for two numbers of single precision (FFMA2), not two."""
 
+TWO_BANKS_SINCE = (7, 0)
+"""Compute capability since which a sub-core has two banks of registers (Jia et al., arXiv 1804.06826, section 3.1)."""
+
 UNITED_BEFORE, UNITED_SINCE = (5, 0), (7, 0)
 """Compute capabilities before and since which shared memory and L1 are one memory with one path for data."""
 
@@ -78,6 +81,7 @@ def compute_demands(
     rates: Mapping[str, float],
     blocks: int,
     active_sms: int,
+    operand_stalls: float = 0.0,
 ) -> list[Demand]:
     """Return the demands of an average block.
 
@@ -95,10 +99,12 @@ def compute_demands(
         Blocks of the grid.
     active_sms
         Number of SMs that run blocks; they share the L2 and the DRAM.
+    operand_stalls
+        Cycles for which a multiply-add waits for its operands (`Trace.operand_stalls`).
     """
     one = work.scaled(1)
     return [
-        *_core_demands(one, gpu, rates),
+        *_core_demands(one, gpu, rates, operand_stalls),
         *_l1_demands(one, passes, gpu, rates),
         *_memory_demands(traffic, gpu, rates, blocks, active_sms),
     ]
@@ -129,16 +135,32 @@ def loads_of_constants(work: Work, capability: tuple[int, int]) -> float:
     return work.instructions["load_constant_indexed"] + guarded
 
 
-def _core_demands(work: Work, gpu: GPU, rates: Mapping[str, float]) -> list[Demand]:
+def _core_demands(work: Work, gpu: GPU, rates: Mapping[str, float], operand_stalls: float) -> list[Demand]:
     capability = compute_capability(gpu)
     count = by_unit(work.instructions, capability)
-    cycles = {"issue slots": issued_instructions(work, capability) / rates["issue"]}
+    stalled = operand_stalls * multiply_adds(work) if has_narrow_ports(gpu, rates) else 0.0
+    cycles = {"issue slots": (issued_instructions(work, capability) + stalled) / rates["issue"]}
     cycles |= {name: count[name] * lanes / rates[name] for name, lanes in LANES.items()}
     cycles["conversion"] += cycles.pop("conversion_64")  # in the same units
     cycles[MATRIX_UNITS] = sum(
         flops / rate for name, flops in work.matrix_flops.items() if flops and (rate := matrix_rate(name, rates))
     )
     return [Demand(name, "core", value, gpu.core.schedulers) for name, value in cycles.items()]
+
+
+def multiply_adds(work: Work) -> float:
+    """Return the multiply-adds of single precision among the instructions of `work`."""
+    counts = {name: count for name, count in work.operations.items() if name.startswith("fp32_")}
+    total = sum(counts.values())
+    return work.instructions["fp32"] * counts["fp32_fma"] / total if total else 0.0
+
+
+def has_narrow_ports(gpu: GPU, rates: Mapping[str, float]) -> bool:
+    """Return whether a sub-core begins a multiply-add per cycle, and reads two operands per cycle at most for it.
+
+    Earlier GPUs with as many units for single precision have four banks of registers, not two.
+    """
+    return compute_capability(gpu) >= TWO_BANKS_SINCE and rates["fp32"] >= WARP * gpu.core.schedulers
 
 
 def matrix_rate(name: str, rates: Mapping[str, float]) -> float:

@@ -130,7 +130,7 @@ class CountedBlocks:
 
     `passes` are the passes of each over the banks of the L1 (`rdmodel.timing.passes`). `spills` are the loads and the
     stores of spilled registers (`Trace.spills`), which works and passes include; a thread has these in `spill_frame`
-    bytes.
+    bytes. A multiply-add waits for its operands for `operand_stalls` cycles (`Trace.operand_stalls`).
     """
 
     blocks: Sequence[int]
@@ -139,6 +139,7 @@ class CountedBlocks:
     passes: Sequence[float]
     spills: Sequence[tuple[float, float]]
     spill_frame: int = 0
+    operand_stalls: float = 0.0
 
     def mean(self, values: Sequence[float]) -> float:
         """Return the mean of a number of each block over the blocks of the launch."""
@@ -171,7 +172,8 @@ def count_sampled_blocks(trace: Trace, gpu: GPU, sample: int = TIMED_BLOCKS) -> 
         works.append(with_spills(work, spills[-1], l1.sector_bytes))
         passes.append(count_passes(trace, block) + sum(spills[-1]))
     frame = trace.spill_frame(capability)
-    return CountedBlocks(list(chosen), list(chosen.values()), works, passes, spills, frame)
+    stalls = trace.operand_stalls(capability)
+    return CountedBlocks(list(chosen), list(chosen.values()), works, passes, spills, frame, stalls)
 
 
 def choose_blocks(trace: Trace, sample: int) -> dict[int, float]:
@@ -215,7 +217,8 @@ class LaunchParts:
     """Everything from which the time of a launch follows: `traffic`, and of an average block the rest.
 
     `phases` has the pieces of some warps (`rdmodel.timing.latency.Phase`), of which each stands for `weights` warps.
-    `crowding` is that of `Trace.crowding`, for as many blocks as are resident on an SM.
+    `crowding` is that of `Trace.crowding`, for as many blocks as are resident on an SM. A multiply-add waits for its
+    operands for `operand_stalls` cycles.
     """
 
     launch: Launch
@@ -226,6 +229,7 @@ class LaunchParts:
     phases: Sequence[Sequence[Phase]]
     weights: Sequence[float]
     crowding: float | None = None
+    operand_stalls: float = 0.0
 
 
 def time_from_counts(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks) -> TimeEstimate:
@@ -257,7 +261,10 @@ def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlo
     phases, weights = _phases(trace, counted, chains, latencies, gpu, rates)
     accesses = [counted.mean(numbers) for numbers in zip(*counted.spills, strict=True)]
     traffic = add_spill_traffic(traffic, trace.launch, gpu, accesses, counted.spill_frame)
-    return LaunchParts(trace.launch, traffic, counted.average, passes, counted.longest, phases, weights, crowding)
+    return LaunchParts(
+        trace.launch, traffic, counted.average, passes, counted.longest, phases, weights, crowding,
+        counted.operand_stalls,
+    )  # fmt: skip
 
 
 def resident_blocks(launch: Launch, gpu: GPU) -> int:
@@ -286,8 +293,10 @@ def _time_at_clock(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
         warps=launch.block_warps,
         phases=parts.phases,
         weights=parts.weights,
-        demands=lambda active: compute_demands(work, parts.passes, traffic, gpu, rates, launch.blocks, active),
-        barriers=_waits_at_barriers(launch, work),
+        demands=lambda active: compute_demands(
+            work, parts.passes, traffic, gpu, rates, launch.blocks, active, parts.operand_stalls
+        ),
+        in_step=_share_in_step(parts),
         resident=resident,
         crowding=parts.crowding,
     )
@@ -309,6 +318,18 @@ def _time_at_clock(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
         work=work,
         traffic=traffic,
     )
+
+
+def _share_in_step(parts: LaunchParts) -> float:
+    """Return the share of the time for which the warps of a block wait for each other.
+
+    Warps that wait for data which one of them has requested go on together when they are there, as at a barrier.
+    """
+    if _waits_at_barriers(parts.launch, parts.work):
+        return 1.0
+    if parts.launch.block_warps == 1 or parts.crowding is not None:
+        return 0.0
+    return max(0.0, parts.traffic.missing_share - parts.traffic.fetching_share)
 
 
 def _waits_at_barriers(launch: Launch, work: Work) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import mul
@@ -19,14 +20,15 @@ LOCAL_STAGES = ("core",)
 class Block:
     """An average block of a launch: its warps, the `phases` of some of them, and the demands by active SMs.
 
-    `barriers` tells whether its warps wait for each other, and `weights` how many warps each of those stands for. If
-    a block is known to take `crowding` times as long with `resident` blocks on its SM, it waits for nothing else there.
+    `in_step` is the share of the time for which its warps wait for each other, 1 with barriers, and `weights` tells how
+    many warps each of those with phases stands for. If a block is known to take `crowding` times as long with
+    `resident` blocks on its SM, it waits for nothing else there.
     """
 
     warps: int
     phases: Sequence[Sequence[Phase]]
     demands: Callable[[int], Sequence[Demand]]
-    barriers: bool
+    in_step: float
     weights: Sequence[float] = (1.0,)
     resident: int = 1
     crowding: float | None = None
@@ -70,28 +72,37 @@ def time_of_grid(block: Block, blocks: int, sms: int, resident: int, longest: fl
 
 
 def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float]:
-    """Return the cycles for `resident` blocks on each of `active` SMs, and those of one block alone.
+    """Return the cycles for `resident` blocks on each of `active` SMs, and those of one customer alone.
 
-    Without barriers, warps circulate on their own. With them, blocks do: their warps pass each phase together, so that
-    a block alone takes in each phase the time of a warp, or that of the busiest resource for all of its warps.
+    Warps that are not in step circulate on their own. If they are, blocks do: their warps pass each phase together, so
+    that a block alone takes in each phase the time of a warp, or that of the busiest resource for all of its warps.
     """
+    if block.in_step in (0, 1):
+        return _time_of_customers(block, resident, active, in_step=bool(block.in_step))
+    apart, together = (_time_of_customers(block, resident, active, in_step) for in_step in (False, True))
+    return apart[0] + (together[0] - apart[0]) * block.in_step, apart[1]
+
+
+def _time_of_customers(block: Block, resident: int, active: int, in_step: bool) -> tuple[float, float]:
+    """Return what `time_of_wave` does for warps that circulate on their own, or for blocks if they are `in_step`."""
     average = block.demands(active)
     demands = on_whole_warps(average, resident * block.warps)
-    together = block.warps if block.barriers else 1
+    together = block.warps if in_step else 1
     customers = resident * block.warps / together
     share = together / block.warps
     own = [
         Demand(d.name, d.stage, d.cycles * share, max(1.0, d.copies / together) if d.copies > 1 else d.copies)
         for d in demands
     ]
-    lonely = on_whole_warps(average, block.warps) if block.barriers else average
-    each = [time_alone(phases, lonely, block.warps, together) for phases in block.phases]
+    lonely = on_whole_warps(average, block.warps) if in_step else average
+    # What the warps of a block with known crowding wait for on the SM is in their time already.
+    queued = in_step and block.crowding is None
+    each = [time_alone(phases, lonely, block.warps, together, queued) for phases in block.phases]
     alone = sum(map(mul, each, block.weights)) / sum(block.weights)
     # A customer is at least as long at a copy of a resource as the resource serves it.
     alone = max([alone, *(d.cycles * d.copies for d in own)])
     if block.crowding is None:
         return customers / solve_queues(own, customers, alone).throughput, alone
-    # What the blocks wait for on the SM is in their time already.
     outside = [d for d in own if d.copies < 1]
     flow = solve_queues(outside, customers, alone * block.crowded(resident))
     busiest = max(d.cycles for d in own)
@@ -111,19 +122,31 @@ def on_whole_warps(demands: Sequence[Demand], warps: int) -> list[Demand]:
     return found
 
 
-def time_alone(phases: Sequence[Phase], demands: Sequence[Demand], warps: int, together: int) -> float:
-    """Return the cycles of `together` warps (one, or all `warps` of a block) that are alone and wait at barriers."""
+def time_alone(
+    phases: Sequence[Phase], demands: Sequence[Demand], warps: int, together: int, queued: bool = False
+) -> float:
+    """Return the cycles of `together` warps (one, or all `warps` of a block) that are alone and wait at barriers.
+
+    If they are `queued`, they are the customers of a closed network in each phase: on the SM, they wait for each other
+    as its blocks do. A phase has a share of the demands: in the sub-cores, that of its instructions, and behind them
+    that of its accesses.
+    """
     gaps = sum(phase.gaps for phase in phases)
     accesses = sum(phase.accesses for phase in phases)
     # Where it is known which phases have products, their cycles include the demand.
     included = (MATRIX_UNITS, MATRIX_FACTORS) if any(phase.products for phase in phases) else ()
-    local = max((d.cycles for d in demands if d.stage in LOCAL_STAGES and d.name not in included), default=0.0)
-    local *= together / warps
-    memory = max((d.cycles * min(1.0, d.copies) for d in demands if d.stage not in LOCAL_STAGES), default=0.0)
-    memory *= together / warps
+    left = [demand for demand in demands if demand.name not in included]
     total = 0.0
-    for phase in phases:
-        busy = local * phase.gaps / gaps if gaps else 0.0
-        moved = memory * phase.accesses / accesses if accesses else 0.0
-        total += max(phase.cycles, busy, moved)
+    for phase, times in Counter(phases).items():
+        shares = (phase.gaps / gaps if gaps else 0.0, phase.accesses / accesses if accesses else 0.0)
+        own = [
+            replace(demand, cycles=demand.cycles * shares[demand.stage not in LOCAL_STAGES] / warps) for demand in left
+        ]
+        busiest = max((demand.cycles * min(1.0, demand.copies) for demand in own), default=0.0) * together
+        if queued and not phase.products:
+            inside = [demand for demand in own if demand.copies >= 1]
+            alone = max([phase.cycles, *(demand.cycles * demand.copies for demand in inside)])
+            waiting = together / solve_queues(inside, together, alone).throughput if alone else 0.0
+            busiest = max(busiest, waiting)
+        total += times * max(phase.cycles, busiest)
     return total

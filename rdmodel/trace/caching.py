@@ -79,6 +79,10 @@ class CachedTrace(DerivedTrace):
         """Return the bytes in which a thread has its spilled registers."""
         return self.original.spill_frame(capability)
 
+    def operand_stalls(self, capability: tuple[int, int] | None = None) -> float:
+        """Return the cycles for which a multiply-add waits for its operands."""
+        return self.original.operand_stalls(capability)
+
     def block(self, block: int) -> Block:
         """Return one block; raises `TraceError` if the trace does not hold it."""
         content = self._cached.get(block)

@@ -15,7 +15,8 @@ GIVEN, ASSEMBLED, ESTIMATED = "given", "ptxas", "estimated"
 class RegisterUse:
     """The `registers` of a thread, and the bytes that it spills to local memory and loads from it again.
 
-    `spill_frame` are the bytes of its local memory in which it has them.
+    `spill_frame` are the bytes of its local memory in which it has them. `operand_stalls` are the cycles for which a
+    multiply-add of single precision waits for the ports of the register file, in the mean of the loops of the code.
 
     `source` tells how they are known: "given" by the user or the kernel, from "ptxas", from "ptxas for sm_80" if it
     does not know the GPU, or "estimated" from the values that are live at once in the PTX, without spills.
@@ -26,6 +27,7 @@ class RegisterUse:
     spill_stores: int = 0
     spill_loads: int = 0
     spill_frame: int = 0
+    operand_stalls: float = 0.0
 
     @property
     def is_assembled(self) -> bool:

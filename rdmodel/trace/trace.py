@@ -206,6 +206,10 @@ class Trace:
         """Return the bytes of local memory in which a thread has its spilled registers; 0 where nothing is known."""
         return 0
 
+    def operand_stalls(self, capability: tuple[int, int] | None = None) -> float:
+        """Return the cycles for which a multiply-add waits for its operands; 0.0 where nothing is known of the code."""
+        return 0.0
+
     def block(self, block: int) -> Columns | Program:
         """Return the instructions of one block: `Columns` with its warps, or a `Program`.
 

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -26,12 +27,20 @@ _COMPANION_PATTERN = "libnvrtc-builtins.so*"
 """File names of the library that it needs."""
 
 
+ASSEMBLER_MESSAGES = "--ptxas-options=-v"
+"""Option for messages of the assembler, which is a part of the library."""
+
+
 class Compilation(NamedTuple):
-    """Result of a compilation: `ptx` (None: it failed), the log, and mangled names by name expression (`lowered`)."""
+    """Result of a compilation: `ptx` (None: it failed), the log, and mangled names by name expression (`lowered`).
+
+    `code` is the machine code in Base64, if the options ask for what the assembler says of it (`ASSEMBLER_MESSAGES`).
+    """
 
     ptx: str | None
     log: str
     lowered: Mapping[str, str]
+    code: str = ""
 
 
 class Nvrtc:
@@ -79,7 +88,8 @@ class Nvrtc:
             if status:
                 return Compilation(None, log or self._message(status), {})
             lowered = {expression: self._lowered(program, expression) for expression in expressions}
-            return Compilation(self._text(program, "PTX"), log, lowered)
+            code = self._item(program, "CUBIN") if ASSEMBLER_MESSAGES in options else b""
+            return Compilation(self._text(program, "PTX"), log, lowered, b64encode(code).decode())
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -110,11 +120,16 @@ class Nvrtc:
         return name.value.decode()
 
     def _text(self, program: ctypes.c_void_p, item: str) -> str:
+        return self._item(program, item).split(b"\0")[0].decode("utf-8", "replace")
+
+    def _item(self, program: ctypes.c_void_p, item: str) -> bytes:
         size = ctypes.c_size_t()
         self._call(f"nvrtcGet{item}Size", program, ctypes.byref(size))
-        buffer = ctypes.create_string_buffer(max(size.value, 1))
+        if not size.value:
+            return b""
+        buffer = ctypes.create_string_buffer(size.value)
         self._call(f"nvrtcGet{item}", program, buffer)
-        return buffer.value.decode("utf-8", "replace")
+        return buffer.raw
 
     def _message(self, status: int) -> str:
         return str(self._library.nvrtcGetErrorString(ctypes.c_int(status)).decode())
@@ -196,7 +211,7 @@ def _compile_request() -> None:
     """Compile the program on stdin, and write the result to stdout, both in JSON."""
     path, *request = json.load(sys.stdin)
     result = open_library(path).compile(*request)
-    json.dump([result.ptx, result.log, dict(result.lowered)], sys.stdout)
+    json.dump([result.ptx, result.log, dict(result.lowered), result.code], sys.stdout)
 
 
 if __name__ == "__main__":

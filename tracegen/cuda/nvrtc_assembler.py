@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Sequence
 
 from rdmodel.common.late_dataclass import dataclass
@@ -21,11 +22,11 @@ class NvrtcAssembler:
         library = nvrtc.load_nvrtc()
         return frozenset() if library is None else frozenset(library.architectures())
 
-    def messages(self, architecture: int) -> str:
-        """Return what the assembler says of the kernels, as ``ptxas -v`` does; empty if it makes no code."""
+    def assemble(self, architecture: int) -> tuple[str, bytes]:
+        """Return what the assembler says of the kernels, as ``ptxas -v`` does, and the code; empty if it makes none."""
         library = nvrtc.load_nvrtc()
         if library is None:
-            return ""
-        options = [*self.options, "--ptxas-options=-v"]
+            return "", b""
+        options = [*self.options, nvrtc.ASSEMBLER_MESSAGES]
         result, _ = self.program.compile(library, f"sm_{architecture}", options)
-        return "" if result.ptx is None else result.log
+        return ("", b"") if result.ptx is None else (result.log, b64decode(result.code))

@@ -115,7 +115,7 @@ class NvrtcProgram:
             self._text += "".join(f"\nusing namespace {name};" for name in self._namespaces())
             result = self._compile(library, [*flags, _QUICK_OPTION])
         missing = missing_in_log(result.log)
-        return nvrtc.Compilation(result.ptx, without_marks(result.log), result.lowered), missing
+        return result._replace(log=without_marks(result.log)), missing
 
     def _namespaces(self) -> list[str]:
         """Return the namespaces that the files open: the name of a kernel may do without them."""

@@ -53,21 +53,20 @@ def load(key: str) -> Compilation | None:
     path = cache_folder() / f"{key}.json"
     try:
         content = json.loads(path.read_bytes())
-        ptx, log, lowered = content["ptx"], content["log"], content["lowered"]
-        if content["digest"] != _digest(ptx, log, lowered):
+        found = Compilation(*(content[name] for name in Compilation._fields))
+        if content["digest"] != _digest(found):
             return None
         os.utime(path)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Compilation(ptx, log, lowered)
+    return found
 
 
 def store(key: str, result: Compilation) -> None:
     """Store the result of a successful compilation."""
     if result.ptx is None:
         return
-    content = {"ptx": result.ptx, "log": result.log, "lowered": dict(result.lowered)}
-    content["digest"] = _digest(result.ptx, result.log, content["lowered"])
+    content = {**result._asdict(), "digest": _digest(result)}
     folder = cache_folder()
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,8 +91,8 @@ def version_stamps(folder: Path) -> list[list[object]]:
     return stamps
 
 
-def _digest(ptx: object, log: object, lowered: object) -> str:
-    return hashlib.sha256(json.dumps([ptx, log, lowered], sort_keys=True).encode()).hexdigest()
+def _digest(result: Compilation) -> str:
+    return hashlib.sha256(json.dumps(result._asdict(), sort_keys=True).encode()).hexdigest()
 
 
 def _delete_oldest(folder: Path) -> None:

@@ -95,7 +95,7 @@ def assemblers(*programs: str) -> Iterator[None]:
     try:
         with (
             patch.object(ptxas, "find_assemblers", lambda: programs),
-            patch.object(NvrtcAssembler, "messages", lambda *_: ""),
+            patch.object(NvrtcAssembler, "assemble", lambda *_: ("", b"")),
         ):
             yield
     finally:

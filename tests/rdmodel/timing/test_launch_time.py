@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -147,6 +148,34 @@ def test_more_of_a_resource_is_never_slower_and_of_the_binding_one_faster(rate):
         slow = timed(less, fp32=4000)
         assert slow.bound == binding
         assert slow.cycles == pytest.approx(slow.terms[binding], rel=0.15)
+
+
+def test_warps_that_wait_for_data_which_others_fetch_go_on_together():
+    def cycles(fetching, **changes):
+        moved = replace(traffic(), missing_share=0.8, fetching_share=fetching)
+        counted = CountedBlocks([0], [1.0], [work(**changes)], [80.0], [(0.0, 0.0)])
+        return time_from_counts(Nothing(4096, 500.0), A100, moved, counted).cycles
+
+    apart, half, most = cycles(0.8), cycles(0.3), cycles(0.0)
+    assert apart < half < most
+    assert (half - apart) / 0.5 == pytest.approx((most - apart) / 0.8)
+    assert cycles(0.8, barrier=1) == cycles(0.0, barrier=1) > most
+
+
+@pytest.mark.parametrize(("name", "waits"), [("a6000", True), ("h100-sxm", True), ("a100-40g", False), ("p100", False)])
+def test_multiply_adds_wait_for_their_operands_where_a_sub_core_begins_one_per_cycle(name, waits):
+    gpu = presets.gpu(name)
+    multiplied = Work(
+        blocks=1, warps=8, instructions={"fp32": 400, "int": 80}, operations={"fp32_fma": 9600, "fp32_add": 3200}
+    )
+
+    def issue(stalls):
+        counted = CountedBlocks([0], [1.0], [multiplied], [80.0], [(0.0, 0.0)], operand_stalls=stalls)
+        found = time_from_counts(Nothing(4096, 500.0), gpu, traffic(), counted)
+        return found.terms["issue slots"]
+
+    # Three in four instructions of single precision are multiply-adds.
+    assert issue(0.25) / issue(0.0) == pytest.approx((480 + 0.25 * 300) / 480 if waits else 1.0)
 
 
 def test_twice_the_grid_of_full_waves_takes_twice_as_long():

@@ -95,5 +95,5 @@ def test_without_the_library_there_are_no_messages(tmp_path, monkeypatch):
     use = use_of(tmp_path, 4)
     monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: None)
     assembler = NvrtcAssembler(None, [])  # type: ignore[arg-type]  # it is not asked
-    assert (assembler.architectures(), assembler.messages(86)) == (frozenset(), "")
+    assert (assembler.architectures(), assembler.assemble(86)) == (frozenset(), ("", b""))
     assert use.source == "ptxas"

@@ -89,6 +89,11 @@ class EmulatedTrace(Trace):
         use = self._use_of_code(capability)
         return 0 if use is None else use.spill_frame
 
+    def operand_stalls(self, capability: tuple[int, int] | None = None) -> float:
+        """Return the cycles for which a multiply-add waits for the ports of the register file."""
+        use = self._use_of_code(capability)
+        return 0.0 if use is None else use.operand_stalls
+
     def _use_of_code(self, capability: tuple[int, int] | None) -> RegisterUse | None:
         """Return the registers of the kernel's code; None if others were given: of that code, nothing is known."""
         use = self.launched.register_use(capability)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rdmodel.trace.registers import ASSEMBLED, ESTIMATED, RegisterUse
 from tracegen.ptx.registers.liveness import estimate_registers
+from tracegen.ptx.registers.operand_ports import operand_stalls
 from tracegen.ptx.registers.ptxas import (
     Assembled,
     assemble,
@@ -28,7 +29,10 @@ def count_registers(module: Module, kernel: str, capability: tuple[int, int] | N
             found = assembled.get(kernel)
             if found is not None:
                 source = ASSEMBLED if number == architecture else f"{ASSEMBLED} for sm_{number}"
-                return RegisterUse(found.registers, source, found.spill_stores, found.spill_loads, found.spill_frame)
+                return RegisterUse(
+                    found.registers, source, found.spill_stores, found.spill_loads, found.spill_frame,
+                    operand_stalls(found.code, kernel, number),
+                )  # fmt: skip
     return RegisterUse(estimate_registers(module, kernel), ESTIMATED)
 
 
@@ -37,7 +41,7 @@ def _attempts(module: Module, architecture: int) -> Iterator[tuple[int, Mapping[
     own = module.assembler
     yield architecture, assemble(module.text, architecture, module.relocatable)
     if own is not None and architecture in own.architectures():
-        yield architecture, parse_messages(own.messages(architecture))
+        yield architecture, parse_messages(*own.assemble(architecture))
     # Only now, since it takes longer to ask assemblers what they know than to let them fail.
     related = related_architecture(architecture, known_architectures())
     if related is not None:
@@ -45,4 +49,4 @@ def _attempts(module: Module, architecture: int) -> Iterator[tuple[int, Mapping[
     if own is not None:
         related = related_architecture(architecture, own.architectures())
         if related is not None:
-            yield related, parse_messages(own.messages(related))
+            yield related, parse_messages(*own.assemble(related))

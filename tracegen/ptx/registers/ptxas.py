@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import field
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -42,13 +43,15 @@ _TARGET_LINE = re.compile(r"^(\s*\.target\s+)sm_(\d+)([a-z]?)", re.MULTILINE)
 class Assembled:
     """Registers per thread of a kernel, and the bytes per thread that it spills to local memory and loads from it.
 
-    `spill_frame` are the bytes that the spilled registers take there, at most: the frame may have arrays, too.
+    `spill_frame` are the bytes that the spilled registers take there, at most: the frame may have arrays, too. `code`
+    is the file with the machine code, in the format of a cubin.
     """
 
     registers: int
     spill_stores: int
     spill_loads: int
     spill_frame: int = 0
+    code: bytes = field(default=b"", repr=False, compare=False)
 
 
 CHOSEN_VARIABLE = "RDMODEL_PTXAS"
@@ -111,8 +114,8 @@ def assemble(ptx: str, architecture: int, relocatable: bool = False) -> dict[str
     the version of the text. If all are older than the compiler, each gets the text with the latest version that it
     knows.
     """
-    outputs = (output for output, _ in _assemblies(ptx, architecture, relocatable))
-    return next((found for output in outputs if (found := parse_messages(output))), {})
+    assemblies = _assemblies(ptx, architecture, relocatable)
+    return next((found for output, code in assemblies if (found := parse_messages(output, code))), {})
 
 
 def assemble_code(ptx: str, architecture: int) -> bytes | None:
@@ -138,8 +141,8 @@ def _assemblies(ptx: str, architecture: int, relocatable: bool = False) -> Itera
         yield _run(program, text, f"sm_{architecture}{suffix}", relocatable)
 
 
-def parse_messages(output: str) -> dict[str, Assembled]:
-    """Return what the messages of ``ptxas -v`` say of each kernel."""
+def parse_messages(output: str, code: bytes = b"") -> dict[str, Assembled]:
+    """Return what the messages of ``ptxas -v`` say of each kernel, which `code` has."""
     found: dict[str, Assembled] = {}
     kernel, spills = None, (0, 0, 0)
     for line in output.splitlines():
@@ -149,7 +152,7 @@ def parse_messages(output: str) -> dict[str, Assembled]:
             frame, stored, loaded = (int(number) for number in bytes.groups())
             spills = stored, loaded, min(frame, stored)
         elif (used := _USED.search(line)) and kernel is not None:
-            found[kernel] = Assembled(int(used[1]), *spills)
+            found[kernel] = Assembled(int(used[1]), *spills, code)
             kernel = None
     return found
 

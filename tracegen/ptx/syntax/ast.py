@@ -157,8 +157,8 @@ class Assembler(Protocol):
     def architectures(self) -> frozenset[int]:
         """Return the architectures that it knows."""
 
-    def messages(self, architecture: int) -> str:
-        """Return what it says of the kernels, in the words of ``ptxas -v``; empty if it makes no code."""
+    def assemble(self, architecture: int) -> tuple[str, bytes]:
+        """Return what it says of the kernels, in the words of ``ptxas -v``, and the code; empty if it makes none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +180,12 @@ class Module:
     relocatable: bool = False
     text: str = field(default="", repr=False, compare=False)
     assembler: Assembler | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def architecture(self) -> int:
+        """The number of the target, such as 80 for ``sm_80`` and 90 for ``sm_90a``; 0 if it has none."""
+        digits = self.target.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
+        return int(digits) if digits.isdecimal() else 0
 
     @property
     def kernels(self) -> list[str]:
