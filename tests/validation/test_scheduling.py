@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracegen.ptx import parse
+from tracegen.ptx.lowering.inner_loops import find_inner_loops
 from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.timing.chains import PREDICATES, straight_pieces
 from tracegen.ptx.timing.store_order import NONE, stores_before
@@ -13,6 +14,7 @@ from validation.common.assembled import CAPABILITIES, read_record, table_of_case
 from validation.scheduling.__main__ import (
     BRANCHES,
     CASES,
+    INNER_LOOPS,
     LEFT,
     LOOPS,
     MOVED,
@@ -45,6 +47,14 @@ def test_a_loop_is_unrolled_where_the_assembler_unrolls_it(name):
         assert copies == pytest.approx(int(found.split()[0]), rel=0.25)
     else:
         assert copies == OTHER_COPIES == int(found.split()[0])
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("name", INNER_LOOPS)
+def test_an_inner_loop_is_unrolled_completely_where_the_assembler_does_so(name, capability):
+    function = parse(source(f"inner loop of {name}", capability), name).functions["k"]
+    found = [loop.iterations for loop in find_inner_loops(function, int(capability))]
+    assert found == ([INNER_LOOPS[name].trips] if ROWS[f"inner loop of {name}", capability] == UNROLLED else [])
 
 
 @pytest.mark.parametrize("name", STORES)

@@ -1,9 +1,10 @@
 """``python -m validation.scheduling``: assemble loops and loads, and record what the assembler makes of them.
 
-Of a loop, it may put several iterations into one body, or all of them. A load moves ahead of a store before it or stays
-behind. Of several short branches that load, some loads move ahead of all uses. Needs ``ptxas`` and ``nvdisasm`` of CUDA
-13 in the folder ``bin`` of ``--cuda``, or on the path. Tests compare the record with the modules `unrolled_loops`,
-`store_order` and `chains` of `tracegen.ptx.lowering`.
+Of a loop, it may put several iterations into one body, or all of them; inside another loop, all of many. A load moves
+ahead of a store before it or stays behind. Of several short branches that load, some loads move ahead of all uses.
+Needs ``ptxas`` and ``nvdisasm`` of CUDA 13 in the folder ``bin`` of ``--cuda``, or on the path. Tests compare the
+record with the modules `unrolled_loops`, `store_order` and `chains` of `tracegen.ptx.timing`, and with `inner_loops` of
+`tracegen.ptx.lowering`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from validation.common.assembled import Assembled, machine_code, run_command
 RECORD = Path(__file__).parent / "recorded.csv"
 
 MOVED, LEFT, ROLLED, UNROLLED = "moves ahead", "stays behind", "rolled", "unrolled completely"
+LEFT_ROLLED = "not unrolled completely"
 
 PAIRS = 6
 """Loads, each with a use and a store behind it, of a case of `STORES`."""
@@ -67,6 +69,35 @@ LOOPS: Mapping[str, Loop] = {
 }  # fmt: skip
 """Loops by what is special about them; without a number of iterations, it is an argument."""
 
+
+@dataclass(frozen=True, slots=True)
+class InnerLoop:
+    """A loop inside another one, with so many loads from shared memory at its counter, sums of them, and iterations."""
+
+    loads: int
+    sums: int
+    trips: int
+
+    @property
+    def text(self) -> str:
+        """Both loops in PTX."""
+        loads = [f"ld.shared.f32 %f{at + 2}, [%r8+{4 * at}];" for at in range(self.loads)]
+        sums = [f"fma.rn.f32 %f1, %f{at % self.loads + 2}, %f{(7 * at) % self.loads + 2}, %f1;"
+                for at in range(self.sums)]  # fmt: skip
+        inner = ["mov.u32 %r1, 0; I: shl.b32 %r7, %r1, 8; add.s32 %r8, %r3, %r7;", *loads, *sums,
+                 f"add.s32 %r1, %r1, 1; setp.ne.s32 %p1, %r1, {self.trips}; @%p1 bra I;"]  # fmt: skip
+        outer = ["mov.u32 %r9, 0; L: bar.sync 0; st.shared.f32 [%r3], %f1; bar.sync 0;", *inner]
+        return "\n".join([*outer, "add.s32 %r9, %r9, 1; setp.lt.s32 %p2, %r9, %r2; @%p2 bra L;"])
+
+
+INNER_LOOPS: Mapping[str, InnerLoop] = {
+    f"{loads} loads and {sums} sums, {trips} times": InnerLoop(loads, sums, trips)
+    for loads, sums, trips in (
+        (2, 64, 3), (2, 64, 8), (2, 64, 24), (4, 16, 6), (4, 16, 32), (8, 64, 3), (8, 64, 8), (8, 64, 24), (8, 64, 64),
+        (16, 64, 16), (16, 64, 96), (16, 128, 2), (16, 128, 16), (16, 128, 48), (8, 256, 2), (8, 256, 6), (24, 128, 16))
+}  # fmt: skip
+"""Inner loops by their instructions, beside those of the counter, and their iterations."""
+
 _GLOBAL, _SHARED = "ld.global.f32 {f}, [%q1+{far}];", "ld.shared.f32 {f}, [%r3+{near}];"
 
 STORES: Mapping[str, tuple[str, str]] = {
@@ -91,6 +122,8 @@ BRANCHES = (2, 4, 6, 7, 8, 10, 12)
 """Numbers of short branches, each of which loads a number and stores it in shared memory."""
 
 CASES = {**{f"loop of {name}": loop.text for name, loop in LOOPS.items()}, **{
+    f"inner loop of {name}": loop.text for name, loop in INNER_LOOPS.items()
+}, **{
     f"load {name}": "\n".join(
         f"{load} fma.rn.f32 %f1, {{f}}, {{f}}, %f1; {store}".format(f=f"%f{at + 2}", far=4096 * at, near=512 * at)
         for at in range(PAIRS)
@@ -126,6 +159,9 @@ def assemble(case: str, capability: str, tools: Path | None) -> Assembled:
     text = machine_code(source(case, capability), capability, tools)
     assert text is not None, f"{case}: ptxas rejects the kernel"
     lines = [line for line in text.splitlines() if re.search(r"/\*[0-9a-f]{4,}\*/\s", line) or line.startswith(".L_")]
+    if case.startswith("inner loop "):
+        inner = INNER_LOOPS[case.removeprefix("inner loop of ")]
+        return Assembled(case, capability, UNROLLED if _sums(lines) >= inner.sums * inner.trips else LEFT_ROLLED)
     if not case.startswith("loop "):
         first = next(at for at, line in enumerate(lines) if re.search(r"\b(STG|STS|ST|RED|REDG)\b", line))
         ahead = sum(bool(re.search(r"\b(LDG|LDS)\b", line)) for line in lines[:first])

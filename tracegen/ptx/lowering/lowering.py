@@ -16,6 +16,7 @@ from tracegen.ptx.lowering.opcodes import OPCODE_RULES
 from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, Constant, LoweredKernel, Step, type_bytes
 from tracegen.ptx.lowering.tensor_maps import mark_whole_maps
 from tracegen.ptx.lowering.translation import FunctionScope, Translation
+from tracegen.ptx.lowering.unrolling import unroll_inner_loops
 from tracegen.ptx.lowering.vectors import merge_accesses
 from tracegen.ptx.syntax.ast import Function, Instruction, Module, Name, Variable
 
@@ -86,6 +87,7 @@ class _Lowering:
         self._rolled: set[int] = set()
         self._scopes: dict[str, FunctionScope] = {}
         self._pc = 0
+        self._copies = sum(len(function.body or ()) + 1 for function in self._calls.order)
         self._translation = Translation(self._steps, OPCODE_RULES)
         self._translation.references = frozenset(v.name for v in module.variables.values() if is_reference(v))
 
@@ -161,23 +163,32 @@ class _Lowering:
     def _lower_function(self, function: Function) -> None:
         scope = self._scopes[function.name]
         self._translation.enter(scope)
+        unrolled = unroll_inner_loops(function, self._module.architecture)
+        scope.function = unrolled.function
         stops: dict[int, list[str]] = {}
-        for label, index in function.labels.items():
+        for label, index in unrolled.function.labels.items():
             stops.setdefault(index, []).append(label)
-        body = function.body or ()
-        merged = merge_accesses(function, self._shared_alignments(scope))
+        body = unrolled.function.body or ()
+        merged = merge_accesses(unrolled.function, self._shared_alignments(scope))
         self._labels[function.name, ""] = len(self._steps)
-        for index, instruction in enumerate(body):
+        first = self._pc
+        for index, (instruction, origin) in enumerate(zip(body, unrolled.origins, strict=True)):
             self._set_labels(function, stops.get(index, ()))
-            if index in function.rolled:
+            if index in unrolled.function.rolled:
                 self._rolled.add(len(self._steps))
+            self._pc = first + origin if origin is not None else self._next_copy()
             found = merged.get(index, instruction)
             if found is not None:
                 self._lower_instruction(function, found)
-            self._pc += 1
         self._set_labels(function, stops.get(len(body), ()))
+        self._pc = first + len(function.body or ())
         self._lower_instruction(function, Instruction("ret", (), (), line=body[-1].line if body else function.line))
         self._pc += 1
+
+    def _next_copy(self) -> int:
+        """Return the number of a copy of an instruction: those of the instructions themselves stay as they are."""
+        self._copies += 1
+        return self._copies - 1
 
     def _set_labels(self, function: Function, labels: list[str] | tuple[str, ...]) -> None:
         for label in labels:
