@@ -14,11 +14,14 @@ from rdmodel.trace.registers import ESTIMATED, GIVEN
 
 def find_registers(trace: Trace, gpu: GPU) -> RegisterUse | None:
     """Return the registers per thread of a trace on a GPU; None if nothing is known (`Trace.register_use`)."""
+    return trace.register_use(_capability_of(gpu))
+
+
+def _capability_of(gpu: GPU) -> tuple[int, int] | None:
     try:
-        capability = compute_capability(gpu)
+        return compute_capability(gpu)
     except ConfigError:
-        capability = None
-    return trace.register_use(capability)
+        return None
 
 
 def register_notes(use: RegisterUse | None) -> tuple[str, ...]:
@@ -31,7 +34,7 @@ def register_notes(use: RegisterUse | None) -> tuple[str, ...]:
 
 
 def with_registers(trace: Trace, gpu: GPU | None, registers: int | str = "auto") -> tuple[Trace, RegisterUse | None]:
-    """Return a trace whose launch has the registers of its threads, so that they limit the occupancy, and their source.
+    """Return a trace of the code for a GPU, whose launch has the registers of its threads, and their source.
 
     Parameters
     ----------
@@ -45,13 +48,16 @@ def with_registers(trace: Trace, gpu: GPU | None, registers: int | str = "auto")
     Returns
     -------
     Trace, RegisterUse or None
-        The trace itself and None if nothing is known: 0 registers limit nothing.
+        The trace, and None if nothing is known of its registers: 0 of them limit nothing.
 
     Raises
     ------
     LaunchError
         For a number that is not a whole one of at least 0.
     """
+    capability = None if gpu is None else _capability_of(gpu)
+    if capability is not None:
+        trace = trace.assembled_for(capability)
     if isinstance(registers, str):
         use = trace.register_use() if gpu is None else find_registers(trace, gpu)
     else:

@@ -181,6 +181,13 @@ class Trace:
         """
         return None
 
+    def assembled_for(self, capability: tuple[int, int]) -> Trace:
+        """Return the trace of the code that is made for a compute capability, such as (8, 0); itself if it is the same.
+
+        The accesses to global memory are the same, but the instructions between them may differ.
+        """
+        return self
+
     def register_use(self, capability: tuple[int, int] | None = None) -> RegisterUse | None:
         """Return the registers of a thread: those of the launch if they are given, else what the trace can tell.
 

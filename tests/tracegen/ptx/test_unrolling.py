@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rdmodel import presets
+from rdmodel.gpu.register_use import with_registers
 from tests.support.examples import examples
 from tests.support.ptx_kernels import module_of, run_kernel
 from tracegen.ptx.emulator.emulated_launch import LoadedModule
+from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 from tracegen.ptx.lowering import lowering
 from tracegen.ptx.lowering.inner_loops import find_inner_loops
 from tracegen.ptx.lowering.unrolling import Unrolled, unroll_inner_loops
@@ -183,6 +186,22 @@ def test_numbers_of_instructions_stay_those_of_the_text():
     assert behind == [step.pc for step in rolled.steps if step.op == "STORE" and step.space == "GLOBAL"]
     numbers = [step.pc for step in kernel.steps if step.op == "LOAD" and step.space == "SHARED"]
     assert len(set(numbers)) == len(numbers) == 4
+
+
+def test_a_launch_has_the_loops_of_the_gpu_that_its_code_is_made_for():
+    machine = LoadedModule(module_of(text(ROWS.replace("%r10, 7", "%r10, 3"), limit=400)))
+    trace = EmulatedTrace(machine.launch("k", 1, 32, [machine.allocate(np.zeros(32, np.float32), "out"), 5]))
+    hopper = trace.assembled_for((9, 0))
+    assert trace.assembled_for((8, 6)) is trace
+    assert hopper.assembled_for((12, 0)) is hopper
+    # Four words of two iterations are one load, and the loop over 400 rows has its counter only where it is left.
+    loads, branches = ([each.block_work(0).instructions[name] for each in (trace, hopper)]
+                       for name in ("load_shared", "branch"))  # fmt: skip
+    assert loads == [3 * 200, 3 * 400]
+    assert branches[1] - branches[0] == 3 * 400
+    columns = [each.block(0) for each in (trace, hopper)]
+    np.testing.assert_array_equal(columns[0].pc, columns[1].pc)
+    assert with_registers(trace, presets.gpu("h100-sxm"), 40)[0].block_work(0) == hopper.block_work(0)
 
 
 # ---- values

@@ -36,13 +36,7 @@ from tracegen.ptx.emulator.block_machine import (
 )
 from tracegen.ptx.emulator.block_times import BlockTimes
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
-from tracegen.ptx.emulator.launch_directives import (
-    ALONE,
-    check_cluster,
-    check_directives,
-    find_cluster,
-    required_block,
-)
+from tracegen.ptx.emulator.launch_directives import ALONE, check_cluster, check_directives, find_cluster, required_block
 from tracegen.ptx.emulator.launch_errors import LaunchErrors, StoppedLaunch
 from tracegen.ptx.emulator.module_variables import load_variables
 from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack_parameters
@@ -52,6 +46,7 @@ from tracegen.ptx.emulator.textures import Texture, TextureTable
 from tracegen.ptx.isa.special_registers import Cluster, cluster_blocks, differs_by_block, read_special_register
 from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
+from tracegen.ptx.lowering.inner_loops import find_inner_loops
 from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.lowering.notes import decisive_variables
 from tracegen.ptx.lowering.poisoning import PoisonFlow
@@ -96,7 +91,7 @@ class LoadedModule:
         self.memory = DeviceMemory(base)
         self.parameters = self.memory.allocate(np.zeros(MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
         self._variables = load_variables(module, self.memory, places)
-        self._programs: dict[tuple[str, bool], LoweredKernel] = {}
+        self._programs: dict[tuple[object, ...], LoweredKernel] = {}
         self.textures = TextureTable()
         # The driver gives every other variable zeros, but programs fill constants before they launch a kernel.
         self._unfilled = {v.name for v in module.variables.values() if v.space == "const" and v.initial is None}
@@ -165,15 +160,23 @@ class LoadedModule:
         parameters = pack_parameters(program, args)
         return EmulatedLaunch(self, program, grid, block, parameters, shared, found, max_instructions, values, unroll)
 
-    def program(self, kernel: str, *, clustered: bool = False) -> LoweredKernel:
-        """Return a kernel as steps; raises `ConfigError` for an unknown one, and `TraceError`."""
+    def program(self, kernel: str, *, clustered: bool = False, architecture: int | None = None) -> LoweredKernel:
+        """Return a kernel as steps, as it is assembled for an architecture; None: that of the module.
+
+        It is the same one for architectures whose assembler unrolls the same loops. Raises `ConfigError` for an unknown
+        kernel, and `TraceError`.
+        """
         if kernel not in self.module.kernels:
             raise ConfigError(unknown("kernel", kernel, self.module.kernels))
-        if (kernel, clustered) not in self._programs:
-            self._programs[kernel, clustered] = lower_kernel(
-                self.module, kernel, self._addresses, self.parameters.base, clustered=clustered
-            )
-        return self._programs[kernel, clustered]
+        architecture = self.module.architecture if architecture is None else architecture
+        loops = tuple(tuple(find_inner_loops(each, architecture)) for each in self.module.functions.values())
+        key = kernel, clustered, loops
+        if key not in self._programs:
+            self._programs[key] = lower_kernel(
+                self.module, kernel, self._addresses, self.parameters.base,
+                clustered=clustered, architecture=architecture,
+            )  # fmt: skip
+        return self._programs[key]
 
     def address_of(self, variable: str) -> int:
         """Return the device address of a variable of the module, by its name in the PTX."""
@@ -273,6 +276,16 @@ class EmulatedLaunch:
             )
         self._unroll = unroll
         self._mark_steps(values)
+
+    def assembled_for(self, architecture: int) -> EmulatedLaunch:
+        """Return the launch of the code that is made for an architecture such as 80; itself if it is the same."""
+        program = self._machine.program(self._program.name, clustered=self._cluster != ALONE, architecture=architecture)
+        if program is self._program:
+            return self
+        return EmulatedLaunch(
+            self._machine, program, self.launch.grid, self.launch.block, self._parameters,
+            self._shared - program.shared_bytes, self._cluster, self._limit, self._strict, self._unroll,
+        )  # fmt: skip
 
     def _mark_steps(self, values: bool) -> None:
         steps = self._program.steps

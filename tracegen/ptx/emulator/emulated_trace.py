@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 
 from rdmodel.trace import Columns, InstructionSource, RegisterUse, Trace, Work, check_blocks, missing_block
@@ -69,6 +70,15 @@ class EmulatedTrace(Trace):
         with self.launched.lock:
             self.block(block)
             return self.launched.last_work()
+
+    def assembled_for(self, capability: tuple[int, int]) -> EmulatedTrace:
+        """Return the trace of the code for a compute capability: its accesses to global memory are the same."""
+        launched = self.launched.assembled_for(10 * capability[0] + capability[1])
+        if launched is self.launched:
+            return self
+        other = copy(self)
+        other.launched, other._last = launched, None
+        return other
 
     def register_use(self, capability: tuple[int, int] | None = None) -> RegisterUse:
         """Return the registers of a thread: given, from an assembler, or estimated from the live values."""

@@ -36,16 +36,23 @@ _SHARED_ALIGNMENT = 16
 
 
 def lower_kernel(
-    module: Module, kernel: str, addresses: Mapping[str, int], parameters: int, *, clustered: bool = False
+    module: Module,
+    kernel: str,
+    addresses: Mapping[str, int],
+    parameters: int,
+    *,
+    clustered: bool = False,
+    architecture: int | None = None,
 ) -> LoweredKernel:
     """Lower `kernel` of `module`.
 
     `addresses` are the device addresses of the module's variables. `parameters` is the device address of the kernel's
     parameters, for code that takes their address. If the launch is `clustered`, addresses in shared memory depend on
-    the block. Raises `TraceError` for code that no launch can execute, such as a
-    jump to a missing label.
+    the block. Loops are unrolled as the assembler does for an `architecture`, by default that of the module. Raises
+    `TraceError` for code that no launch can execute, such as a jump to a missing label.
     """
-    return _Lowering(module, module.functions[kernel], addresses, parameters, clustered).run()
+    architecture = module.architecture if architecture is None else architecture
+    return _Lowering(module, module.functions[kernel], addresses, parameters, clustered, architecture).run()
 
 
 def lay_out(variables: tuple[Variable, ...]) -> tuple[list[int], int]:
@@ -73,13 +80,20 @@ class _Lowering:
     """Lowering of one kernel and the functions that it calls."""
 
     def __init__(
-        self, module: Module, kernel: Function, addresses: Mapping[str, int], parameters: int, clustered: bool
+        self,
+        module: Module,
+        kernel: Function,
+        addresses: Mapping[str, int],
+        parameters: int,
+        clustered: bool,
+        architecture: int,
     ) -> None:
         self._module = module
         self._kernel = kernel
         self._addresses = addresses
         self._parameters = parameters
         self._clustered = clustered
+        self._architecture = architecture
         self._calls = CallGraph(module, kernel)
         self._steps: list[Step] = []
         self._targets: list[tuple[str, str]] = []
@@ -163,7 +177,7 @@ class _Lowering:
     def _lower_function(self, function: Function) -> None:
         scope = self._scopes[function.name]
         self._translation.enter(scope)
-        unrolled = unroll_inner_loops(function, self._module.architecture)
+        unrolled = unroll_inner_loops(function, self._architecture)
         scope.function = unrolled.function
         stops: dict[int, list[str]] = {}
         for label, index in unrolled.function.labels.items():

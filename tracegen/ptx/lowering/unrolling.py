@@ -73,7 +73,7 @@ def unroll_inner_loops(function: Function, architecture: int) -> Unrolled:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What a register holds: what `base` holds (None: nothing) and, for 32 bits, a number in addition."""
+    """The content of a register: that of `base` (None: nothing) and, for 32 bits, a number in addition."""
 
     base: str | None
     number: int = 0
