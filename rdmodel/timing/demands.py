@@ -43,7 +43,7 @@ PACKED_SINGLES = ((10, 0), (10, 3))
 """Compute capabilities whose ``ptxas`` makes one instruction for two numbers of single precision (FFMA2), not two."""
 
 TWO_BANKS_SINCE = (7, 0)
-"""Compute capability since which a sub-core has two banks of registers (Jia et al., arXiv 1804.06826, section 3.1)."""
+"""Compute capability since which a sub-core has two banks of registers (Jia et al., arXiv 1804.06826)."""
 
 UNITED_BEFORE, UNITED_SINCE = (5, 0), (7, 0)
 """Compute capabilities before and since which shared memory and L1 are one memory with one path for data."""

@@ -16,3 +16,11 @@ def tables_of(page: Path) -> str:
 def renew_tables(page: Path, tables: str) -> None:
     """Replace the part of a page that is written from records."""
     page.write_text(page.read_text().partition(START)[0] + START + tables)
+
+
+def renew_or_check(page: Path, tables: str, check: bool) -> int:
+    """Replace the part of a page that is written from records, or return 1 if that is to be checked and differs."""
+    if check:
+        return int(tables_of(page) != tables)
+    renew_tables(page, tables)
+    return 0

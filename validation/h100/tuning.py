@@ -15,7 +15,7 @@ from statistics import median
 
 from rdmodel import presets
 from validation.common import records
-from validation.common.pages import renew_tables, tables_of
+from validation.common.pages import renew_or_check
 from validation.h100.cases import FOLDER
 from validation.tuning.measures import Quality, quality, random_choice
 from validation.tuning.predict import Predicted, Task, read_config
@@ -162,10 +162,7 @@ def main() -> int:
         found = records.run_all(predict_point, tasks(options), options.jobs)
         rows = {row.key: row for row in [*read_predicted(path), *found]}
         path.write_text(records.to_csv(Predicted, list(rows.values())))
-    if options.check:
-        return int(tables_of(PAGE) != page())
-    renew_tables(PAGE, page())
-    return 0
+    return renew_or_check(PAGE, page(), options.check)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import rdmodel as rd
 from validation.common import records
-from validation.common.pages import renew_tables, tables_of
+from validation.common.pages import renew_or_check
 from validation.sgemm.kernels import EXTENT, KERNELS, launch
 from validation.tuning.measures import quality, quantile_cells
 
@@ -102,10 +102,7 @@ def main() -> int:
     if options.sources:
         tasks = [Task(row.gpu, row.kernel, str(options.sources)) for row in published()]
         PREDICTED.write_text(records.to_csv(Predicted, records.run_all(predict, tasks, options.jobs)))
-    if options.check:
-        return int(tables_of(RESULTS) != page())
-    renew_tables(RESULTS, page())
-    return 0
+    return renew_or_check(RESULTS, page(), options.check)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from validation.common import records
-from validation.common.pages import renew_tables, tables_of
+from validation.common.pages import renew_or_check
 from validation.triton import attention_times, dot_times, product_times
 from validation.triton.folder import FOLDER
 
@@ -41,10 +41,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.record:
         record(options.jobs)
-    if options.check:
-        return int(tables_of(RESULTS) != page())
-    renew_tables(RESULTS, page())
-    return 0
+    return renew_or_check(RESULTS, page(), options.check)
 
 
 if __name__ == "__main__":
