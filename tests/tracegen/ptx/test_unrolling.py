@@ -103,6 +103,8 @@ def code(source: str) -> list[str]:
         ({"compare": "eq", "limit": 6, "guard": "@!%p1"}, 6),
         ({"compare": "ge", "limit": 6, "guard": "@!%p1"}, 6),
         ({"limit": 0}, 1),
+        ({"start": 4, "step": -1, "compare": "gt", "limit": -2}, 6),
+        ({"compare": "lo", "start": -4, "limit": 0xFFFFFFFF}, 3),
     ],
 )
 def test_a_loop_is_unrolled_if_its_number_of_iterations_is_known(shape, iterations):
@@ -127,6 +129,10 @@ def test_a_loop_is_unrolled_if_its_number_of_iterations_is_known(shape, iteratio
         {"body": "ld.shared.f32 %f2, [%r5]; add.f32 %f1, %f1, %f2;"},
         {"body": ROWS + "selp.b32 %r30, 1, 2, %p1;"},
         {"body": ROWS + "add.s32 %r10, %r10, 1;"},
+        {"before": "@%p3 bra $inner;"},
+        {"start": "0; @%p3 mov.u32 %r10, 2"},
+        {"start": "0; bra $inner; $other: mov.u32 %r10, 2"},
+        {"limit": "4; add.s32 %r10, %r10, 1", "step": 0},
     ],
     ids=str,
 )

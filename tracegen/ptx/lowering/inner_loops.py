@@ -42,6 +42,9 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "ne": lambda a, b: a != b, "eq": lambda a, b: a == b,
 }  # fmt: skip
 
+_UNSIGNED = ("lo", "ls", "hi", "hs")
+_MASK = 0xFFFFFFFF
+
 WORDS = ("u32", "s32", "b32")
 """Types of the counters, and of the integers that are folded."""
 
@@ -66,14 +69,17 @@ class InnerLoop:
 def find_inner_loops(function: Function, architecture: int) -> list[InnerLoop]:
     """Return the loops of a function that the assembler unrolls completely for an architecture such as 80, in order."""
     body = function.body or ()
-    back = [(at, target) for at, target in _branches(function) if target <= at]
-    headers = {target for _, target in back}
+    branches = list(_branches(function))
+    back = [(at, target) for at, target in branches if target <= at]
     entered = set(function.labels.values())
+    tables = {function.labels.get(label) for table in function.tables.values() for label in table}
     found = []
     for last, first in back:
         inside = range(first, last + 1)
-        straight = not any(at in entered for at in inside[1:]) and sum(target == first for _, target in back) == 1
-        nested = any(header <= first and last < end and header != first for end, header in back if header in headers)
+        # Nothing but its own branch back leads to the loop, except for the code before it.
+        alone = sum(target == first for _, target in branches) == 1 and first not in tables
+        straight = alone and not any(at in entered for at in inside[1:])
+        nested = any(header < first and last < end for end, header in back)
         if straight and nested and not any(at in function.rolled for at in inside):
             loop = _read_loop(function, first, last)
             if loop and _is_short_enough(body[first : last + 1], loop.iterations, architecture):
@@ -123,16 +129,22 @@ def _read_loop(function: Function, first: int, last: int) -> InnerLoop | None:
     tested, limit = known[0], _number(known[1], body, writers)
     if not isinstance(tested, Register) or limit is None:
         return None
-    counter, step = _counter(tested.name, body, writers, first, last)
+    counter, step = _counter(tested.name, body, writers, first, tests[0], last)
     start = _start(counter, body, writers, first, function)
     if not step or start is None:
         return None
-    keeps_on, number, iterations = _COMPARISONS[compare], start, 0
-    while iterations <= MOST_ITERATIONS:
-        number, iterations = number + step, iterations + 1
-        if keeps_on(number, limit) == branch.negated:
+    is_signed = words != "u32" and compare not in _UNSIGNED
+    for iterations in range(1, MOST_ITERATIONS + 1):
+        number = _word(start + iterations * step, is_signed)
+        if _COMPARISONS[compare](number, _word(limit, is_signed)) == branch.negated:
             return InnerLoop(first, last, counter, start, step, tests[0], iterations)
     return None
+
+
+def _word(number: int, is_signed: bool) -> int:
+    """Return a number of 32 bits as an integer with or without a sign."""
+    number &= _MASK
+    return number - (1 << 32) if is_signed and number >> 31 else number
 
 
 def _is_straight(instruction: Instruction) -> bool:
@@ -173,21 +185,27 @@ def _start(
     entered = set(function.labels.values())
     for at in range(first - 1, -1, -1):
         if counter in written(body[at]):
-            return _number(body[at].operands[1], body, writers) if body[at].opcode == "mov" else None
+            is_set = body[at].opcode == "mov" and body[at].guard is None
+            return _number(body[at].operands[1], body, writers) if is_set else None
         if at in entered or body[at].opcode in ("bra", "brx", "call", "ret", "exit"):
             return None
     return None
 
 
 def _counter(
-    tested: str, body: tuple[Instruction, ...], writers: Mapping[str, list[int]], first: int, last: int
+    tested: str, body: tuple[Instruction, ...], writers: Mapping[str, list[int]], first: int, test: int, last: int
 ) -> tuple[str, int]:
-    """Return the counter of a loop and what each iteration adds to it; 0: it has none.
+    """Return the counter of a loop and what each iteration adds to it before its `test`; 0: it has none.
 
     The sum may have a register of its own, `tested`, from which it is copied.
     """
     inside = [at for at in writers.get(tested, ()) if first <= at < last]
-    if len(inside) != 1 or body[inside[0]].opcode not in ("add", "sub") or body[inside[0]].modifiers[-1] not in WORDS:
+    if (
+        len(inside) != 1
+        or inside[0] > test
+        or body[inside[0]].opcode not in ("add", "sub")
+        or body[inside[0]].modifiers[-1] not in WORDS
+    ):
         return tested, 0
     instruction = body[inside[0]]
     register, number = instruction.operands[1:]
