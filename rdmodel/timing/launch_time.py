@@ -296,7 +296,7 @@ def _time_at_clock(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
         demands=lambda active: compute_demands(
             work, parts.passes, traffic, gpu, rates, launch.blocks, active, parts.operand_stalls
         ),
-        in_step=_share_in_step(parts),
+        barriers=_waits_at_barriers(launch, work),
         resident=resident,
         crowding=parts.crowding,
     )
@@ -318,18 +318,6 @@ def _time_at_clock(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
         work=work,
         traffic=traffic,
     )
-
-
-def _share_in_step(parts: LaunchParts) -> float:
-    """Return the share of the time for which the warps of a block wait for each other.
-
-    Warps that wait for data which one of them has requested go on together when they are there, as at a barrier.
-    """
-    if _waits_at_barriers(parts.launch, parts.work):
-        return 1.0
-    if parts.launch.block_warps == 1 or parts.crowding is not None:
-        return 0.0
-    return max(0.0, parts.traffic.missing_share - parts.traffic.fetching_share)
 
 
 def _waits_at_barriers(launch: Launch, work: Work) -> bool:

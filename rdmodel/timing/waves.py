@@ -20,15 +20,14 @@ LOCAL_STAGES = ("core",)
 class Block:
     """An average block of a launch: its warps, the `phases` of some of them, and the demands by active SMs.
 
-    `in_step` is the share of the time for which its warps wait for each other, 1 with barriers, and `weights` tells how
-    many warps each of those with phases stands for. If a block is known to take `crowding` times as long with
-    `resident` blocks on its SM, it waits for nothing else there.
+    `barriers` tells whether its warps wait for each other, and `weights` how many warps each of those stands for. If
+    a block is known to take `crowding` times as long with `resident` blocks on its SM, it waits for nothing else there.
     """
 
     warps: int
     phases: Sequence[Sequence[Phase]]
     demands: Callable[[int], Sequence[Demand]]
-    in_step: float
+    barriers: bool
     weights: Sequence[float] = (1.0,)
     resident: int = 1
     crowding: float | None = None
@@ -72,31 +71,23 @@ def time_of_grid(block: Block, blocks: int, sms: int, resident: int, longest: fl
 
 
 def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float]:
-    """Return the cycles for `resident` blocks on each of `active` SMs, and those of one customer alone.
+    """Return the cycles for `resident` blocks on each of `active` SMs, and those of one block alone.
 
-    Warps that are not in step circulate on their own. If they are, blocks do: their warps pass each phase together, so
-    that a block alone takes in each phase the time of a warp, or that of the busiest resource for all of its warps.
+    Without barriers, warps circulate on their own. With them, blocks do: their warps pass each phase together, as
+    customers of the SM that are alone on it.
     """
-    if block.in_step in (0, 1):
-        return _time_of_customers(block, resident, active, in_step=bool(block.in_step))
-    apart, together = (_time_of_customers(block, resident, active, in_step) for in_step in (False, True))
-    return apart[0] + (together[0] - apart[0]) * block.in_step, apart[1]
-
-
-def _time_of_customers(block: Block, resident: int, active: int, in_step: bool) -> tuple[float, float]:
-    """Return what `time_of_wave` does for warps that circulate on their own, or for blocks if they are `in_step`."""
     average = block.demands(active)
     demands = on_whole_warps(average, resident * block.warps)
-    together = block.warps if in_step else 1
+    together = block.warps if block.barriers else 1
     customers = resident * block.warps / together
     share = together / block.warps
     own = [
         Demand(d.name, d.stage, d.cycles * share, max(1.0, d.copies / together) if d.copies > 1 else d.copies)
         for d in demands
     ]
-    lonely = on_whole_warps(average, block.warps) if in_step else average
+    lonely = on_whole_warps(average, block.warps) if block.barriers else average
     # What the warps of a block with known crowding wait for on the SM is in their time already.
-    queued = in_step and block.crowding is None
+    queued = block.barriers and block.crowding is None
     each = [time_alone(phases, lonely, block.warps, together, queued) for phases in block.phases]
     alone = sum(map(mul, each, block.weights)) / sum(block.weights)
     # A customer is at least as long at a copy of a resource as the resource serves it.

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -148,18 +147,6 @@ def test_more_of_a_resource_is_never_slower_and_of_the_binding_one_faster(rate):
         slow = timed(less, fp32=4000)
         assert slow.bound == binding
         assert slow.cycles == pytest.approx(slow.terms[binding], rel=0.15)
-
-
-def test_warps_that_wait_for_data_which_others_fetch_go_on_together():
-    def cycles(fetching, **changes):
-        moved = replace(traffic(), missing_share=0.8, fetching_share=fetching)
-        counted = CountedBlocks([0], [1.0], [work(**changes)], [80.0], [(0.0, 0.0)])
-        return time_from_counts(Nothing(4096, 500.0), A100, moved, counted).cycles
-
-    apart, half, most = cycles(0.8), cycles(0.3), cycles(0.0)
-    assert apart < half < most
-    assert (half - apart) / 0.5 == pytest.approx((most - apart) / 0.8)
-    assert cycles(0.8, barrier=1) == cycles(0.0, barrier=1) > most
 
 
 @pytest.mark.parametrize(("name", "waits"), [("a6000", True), ("h100-sxm", True), ("a100-40g", False), ("p100", False)])

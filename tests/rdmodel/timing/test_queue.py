@@ -1,7 +1,6 @@
 """Check the closed network of queues: laws on random demands, and a plain fixed point beside the bisection."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -76,10 +75,10 @@ def test_one_customer_never_waits_and_an_unused_machine_takes_no_time():
     assert solve_queues([Demand("fp32", "core", 0.0)], 4, 0.0).throughput == math.inf
 
 
-def block(warps=4, in_step=0.0, cycles=100.0, busy=30.0):
+def block(warps=4, barriers=False, cycles=100.0, busy=30.0):
     phases = [[Phase(cycles, 4.0, 6.0)]]
     demands = [Demand("fp32", "core", busy, 4.0), Demand("DRAM", "DRAM", busy / 2, 0.1)]
-    return Block(warps=warps, phases=phases, demands=lambda active: demands, in_step=in_step)
+    return Block(warps=warps, phases=phases, demands=lambda active: demands, barriers=barriers)
 
 
 def test_twice_as_many_full_waves_take_twice_as_long_and_a_tail_at_most_a_wave():
@@ -96,11 +95,9 @@ def test_warps_that_wait_for_each_other_do_not_overlap_the_phases_of_a_block():
     # One block: its warps need 100 cycles alone in each of two phases, one for arithmetic and one for memory.
     phases = [[Phase(100.0, 0.0, 10.0), Phase(100.0, 10.0, 0.0)]]
     demands = [Demand("fp32", "core", 300.0, 4.0), Demand("L1 wavefronts", "L1", 500.0)]
-    apart, together = (Block(8, phases, lambda active: demands, in_step) for in_step in (0.0, 1.0))
+    apart, together = (Block(8, phases, lambda active: demands, barriers) for barriers in (False, True))
     assert 300 + 500 <= time_of_wave(together, 1, 1)[0] < 1.01 * 800
     assert 500 <= time_of_wave(apart, 1, 1)[0] < 800
-    half, times = replace(apart, in_step=0.5), [time_of_wave(each, 1, 1)[0] for each in (apart, together)]
-    assert time_of_wave(half, 1, 1)[0] == pytest.approx(sum(times) / 2)
 
 
 def test_the_warps_of_a_block_wait_for_each_other_in_a_phase_as_its_blocks_do_on_an_sm():
@@ -110,8 +107,8 @@ def test_the_warps_of_a_block_wait_for_each_other_in_a_phase_as_its_blocks_do_on
     def demands(warps):
         return [Demand("fp32", "core", 25.0 * warps, 4.0), Demand("L1 wavefronts", "L1", 20.0 * warps)]
 
-    block = time_of_wave(Block(8, phases, lambda active: demands(8), in_step=1.0), 1, 1)[0]
-    blocks = time_of_wave(Block(1, phases, lambda active: demands(1), in_step=0.0), 8, 1)[0]
+    block = time_of_wave(Block(8, phases, lambda active: demands(8), barriers=True), 1, 1)[0]
+    blocks = time_of_wave(Block(1, phases, lambda active: demands(1), barriers=False), 8, 1)[0]
     assert block == pytest.approx(blocks)
     assert 200 < block < 200 + 160
     # A resource that other SMs share is waited for outside the block.
@@ -123,14 +120,14 @@ def test_the_demand_of_products_is_in_the_time_of_their_phase_once():
     # The warps together need 300 cycles for products in one phase, and 100 cycles for other instructions in another.
     demands = [Demand("matrix units", "core", 280.0, 4.0), Demand("int", "core", 50.0, 4.0)]
     products, others = Phase(300.0, 0.0, 10.0, 4.0), Phase(100.0, 0.0, 90.0)
-    known = Block(8, [[products, others]], lambda active: demands, in_step=1.0)
+    known = Block(8, [[products, others]], lambda active: demands, barriers=True)
     assert time_of_wave(known, 1, 1)[0] == pytest.approx(300 + 100, rel=0.02)
-    unknown = Block(8, [[products._replace(products=0.0), others]], lambda active: demands, in_step=1.0)
+    unknown = Block(8, [[products._replace(products=0.0), others]], lambda active: demands, barriers=True)
     assert time_of_wave(unknown, 1, 1)[0] == pytest.approx(300 + 0.9 * 280, rel=0.01)
     # The tensor cores bound the time all the same, and other units each phase.
     slow = [Demand("matrix units", "core", 900.0, 4.0), Demand("int", "core", 200.0, 4.0)]
-    assert time_of_wave(Block(8, [[products, others]], lambda active: slow, in_step=1.0), 1, 1)[0] >= 900
-    bound = time_of_wave(Block(8, [[products, others]], lambda active: slow[1:], in_step=1.0), 1, 1)[0]
+    assert time_of_wave(Block(8, [[products, others]], lambda active: slow, barriers=True), 1, 1)[0] >= 900
+    bound = time_of_wave(Block(8, [[products, others]], lambda active: slow[1:], barriers=True), 1, 1)[0]
     assert 300 + 180 <= bound < 1.1 * 480
 
 
@@ -151,12 +148,12 @@ def test_resources_that_all_warps_share_serve_any_number_of_them():
     assert on_whole_warps(demands, 5) == demands
 
 
-@pytest.mark.parametrize("in_step", [0.0, 1.0])
-def test_five_warps_take_as_long_as_eight_that_do_nothing_but_issue(in_step):
+@pytest.mark.parametrize("barriers", [False, True])
+def test_five_warps_take_as_long_as_eight_that_do_nothing_but_issue(barriers):
     def cycles(warps: int) -> float:
         # Each warp issues for 400 cycles in one of four sub-cores.
         demands = [Demand("issue slots", "core", 100.0 * warps, 4.0)]
-        block = Block(warps, [[Phase(400.0, 0.0, 400.0)]], lambda _: demands, in_step)
+        block = Block(warps, [[Phase(400.0, 0.0, 400.0)]], lambda _: demands, barriers)
         return time_of_wave(block, 1, 1)[0]
 
     assert cycles(4) == pytest.approx(400)
@@ -169,7 +166,7 @@ def test_blocks_whose_crowding_is_known_wait_on_their_sm_for_nothing_else():
     phases = [[Phase(100.0, 4.0, 6.0)]]
 
     def time(resident, crowding, demands=demands):
-        crowded = Block(4, phases, lambda active: demands, 1.0, resident=4, crowding=crowding)
+        crowded = Block(4, phases, lambda active: demands, True, resident=4, crowding=crowding)
         return time_of_wave(crowded, resident, 1)[0]
 
     # Four blocks take 2.5 times as long as one, and two of them a third of the way from one to four.
