@@ -169,14 +169,16 @@ class LoadedModule:
         if kernel not in self.module.kernels:
             raise ConfigError(unknown("kernel", kernel, self.module.kernels))
         architecture = self.module.architecture if architecture is None else architecture
-        loops = tuple(tuple(find_inner_loops(each, architecture)) for each in self.module.functions.values())
-        key = kernel, clustered, loops
-        if key not in self._programs:
-            self._programs[key] = lower_kernel(
-                self.module, kernel, self._addresses, self.parameters.base,
-                clustered=clustered, architecture=architecture,
-            )  # fmt: skip
-        return self._programs[key]
+        asked = kernel, clustered, architecture
+        if asked not in self._programs:
+            loops = tuple(tuple(find_inner_loops(each, architecture)) for each in self.module.functions.values())
+            if (key := (kernel, clustered, loops)) not in self._programs:
+                self._programs[key] = lower_kernel(
+                    self.module, kernel, self._addresses, self.parameters.base,
+                    clustered=clustered, architecture=architecture,
+                )  # fmt: skip
+            self._programs[asked] = self._programs[key]
+        return self._programs[asked]
 
     def address_of(self, variable: str) -> int:
         """Return the device address of a variable of the module, by its name in the PTX."""
