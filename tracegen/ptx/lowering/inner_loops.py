@@ -43,10 +43,12 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 
 _UNSIGNED = ("lo", "ls", "hi", "hs")
-_MASK = 0xFFFFFFFF
 
 WORDS = ("u32", "s32", "b32")
 """Types of the counters, and of the integers that are folded."""
+
+MASK = 0xFFFFFFFF
+"""The bits of such an integer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +137,15 @@ def _read_loop(function: Function, first: int, last: int) -> InnerLoop | None:
         return None
     is_signed = words != "u32" and compare not in _UNSIGNED
     for iterations in range(1, MOST_ITERATIONS + 1):
-        number = _word(start + iterations * step, is_signed)
-        if _COMPARISONS[compare](number, _word(limit, is_signed)) == branch.negated:
+        number = as_word(start + iterations * step, is_signed)
+        if _COMPARISONS[compare](number, as_word(limit, is_signed)) == branch.negated:
             return InnerLoop(first, last, counter, start, step, tests[0], iterations)
     return None
 
 
-def _word(number: int, is_signed: bool) -> int:
-    """Return a number of 32 bits as an integer with or without a sign."""
-    number &= _MASK
+def as_word(number: int, is_signed: bool) -> int:
+    """Return the lowest 32 bits of a number as an integer with or without a sign."""
+    number &= MASK
     return number - (1 << 32) if is_signed and number >> 31 else number
 
 

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rdmodel.common.late_dataclass import dataclass
-from tracegen.ptx.lowering.inner_loops import WORDS, InnerLoop, find_inner_loops
+from tracegen.ptx.lowering.inner_loops import MASK, WORDS, InnerLoop, as_word, find_inner_loops
 from tracegen.ptx.syntax.ast import Address, Function, Instruction, Integer, Operand, Register, Vector
 from tracegen.ptx.syntax.operands import registers_in, written
-
-_MASK = 0xFFFFFFFF
 
 _PURE = frozenset(
     {"add", "sub", "mul", "mad", "and", "or", "xor", "not", "shl", "shr", "bfe", "bfi", "lop3", "mov", "neg", "mul24"}
@@ -95,7 +93,7 @@ class _Unrolling:
     def run(self) -> list[tuple[int, Instruction]] | None:
         """Return the iterations with the places of their instructions; None if a value does not last long enough."""
         loop = self._loop
-        self._values[loop.counter] = _Value(None, loop.start & _MASK)
+        self._values[loop.counter] = _Value(None, loop.start & MASK)
         for _ in range(loop.iterations):
             for at in range(loop.first, loop.last):
                 if at != loop.test and not self._take(at, self._body[at]):
@@ -127,7 +125,7 @@ class _Unrolling:
             value = self._sum(at, instruction) if instruction.modifiers[-1] in WORDS else None
             self._values[results[0]] = value or self._computed(at, instruction, results[0])
             return True
-        operands = self._known_operands(at, instruction, results) or instruction.operands
+        operands = self._known_operands(at, instruction, results)
         if instruction.opcode == "ld":
             operands = (self._loaded(operands[0]), *operands[1:])
         else:
@@ -171,11 +169,11 @@ class _Unrolling:
         factors = self._factors(instruction, values)
         if factors is None:
             return None
-        number = sum(value.number * factor for value, factor in zip(values, factors, strict=True) if factor) & _MASK
+        number = sum(value.number * factor for value, factor in zip(values, factors, strict=True) if factor) & MASK
         terms: dict[str, int] = {}
         for value, factor in zip(values, factors, strict=True):
             for name, times in self._terms_of(value.base):
-                terms[name] = (terms.get(name, 0) + times * factor) & _MASK
+                terms[name] = (terms.get(name, 0) + times * factor) & MASK
         wanted = frozenset((name, times) for name, times in terms.items() if times)
         if not wanted:
             return _Value(None, number)
@@ -234,7 +232,7 @@ class _Unrolling:
 
     def _computed(self, at: int, instruction: Instruction, result: str) -> _Value:
         """Return the result of an instruction, which is emitted unless it has been computed before."""
-        operands = self._known_operands(at, instruction, [result]) or instruction.operands
+        operands = self._known_operands(at, instruction, [result])
         key = ((instruction.opcode, instruction.modifiers, operands[1:]), *registers_in(operands[1:]))
         if key not in self._once:
             self._once[key] = self._fresh(result)
@@ -251,19 +249,18 @@ class _Unrolling:
 
     def _value_of(self, operand: Operand) -> _Value | None:
         if isinstance(operand, Integer):
-            return _Value(None, operand.value & _MASK)
+            return _Value(None, operand.value & MASK)
         if isinstance(operand, Register) and self._is_word(operand.name):
             return self._values.get(operand.name, _Value(operand.name))
         return None
 
-    def _known_operands(self, at: int, instruction: Instruction, results: Sequence[str]) -> tuple[Operand, ...] | None:
-        """Return the operands of an instruction with what is known of its registers; None: they stay the same."""
+    def _known_operands(self, at: int, instruction: Instruction, results: Sequence[str]) -> tuple[Operand, ...]:
+        """Return the operands of an instruction with what is known of its registers."""
         first = 0 if not results else 1
         operands = list(instruction.operands)
         for place in range(first, len(operands)):
             operands[place] = self._known_operand(at, operands[place])
-        new = tuple(operands)
-        return None if new == instruction.operands else new
+        return tuple(operands)
 
     def _known_operand(self, at: int, operand: Operand | None) -> Operand:
         if isinstance(operand, Register) and operand.name in self._values:
@@ -276,8 +273,8 @@ class _Unrolling:
         if isinstance(operand, Address) and isinstance(operand.base, Register) and operand.base.name in self._values:
             value = self._values[operand.base.name]
             if value.base is None:
-                return Address(None, (value.number + operand.offset) & _MASK)
-            return Address(Register(value.base), operand.offset + _signed(value.number))
+                return Address(None, (value.number + operand.offset) & MASK)
+            return Address(Register(value.base), operand.offset + as_word(value.number, is_signed=True))
         if isinstance(operand, Vector):
             return Vector(tuple(item and self._known_operand(at, item) for item in operand.items))
         assert operand is not None
@@ -301,8 +298,4 @@ class _Unrolling:
 
 
 def _integer(value: _Value) -> Integer:
-    return Integer(_signed(value.number))
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 32) if number >> 31 else number
+    return Integer(as_word(value.number, is_signed=True))
