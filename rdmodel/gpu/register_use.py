@@ -59,7 +59,7 @@ def with_registers(trace: Trace, gpu: GPU | None, registers: int | str = "auto")
     if capability is not None:
         trace = trace.assembled_for(capability)
     if isinstance(registers, str):
-        use = trace.register_use() if gpu is None else find_registers(trace, gpu)
+        use = trace.register_use(capability)
     else:
         use = RegisterUse(replace(trace.launch, registers=registers).registers, GIVEN)
     if use is None or use.registers == trace.launch.registers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import mmap
 import os
-import re
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,7 +187,7 @@ class RecordedDevice:
         ptx = find_linked_ptx(image, self._capability)
         number = self._writer.counts["modules"]
         module = load_text(ptx, f"module {number}")
-        self._note_newer(module.target)
+        self._note_newer(module.architecture)
         places = {}
         for name, size in placed_variables(module).items():
             places[name] = self._next_variable
@@ -206,10 +205,8 @@ class RecordedDevice:
         self._places.append(places)
         return number
 
-    def _note_newer(self, target: str) -> None:
-        """Note that a module is for newer devices, as the program has no other one."""
-        found = re.search(r"sm_(\d+)", target)
-        wanted = int(found[1]) if found else 0
+    def _note_newer(self, wanted: int) -> None:
+        """Note that a module is for newer devices, whose number is `wanted`, as the program has no other one."""
         if wanted > self._capability:
             needed, own = (f"{number // 10}.{number % 10}" for number in (wanted, self._capability))
             note = f"the program has no PTX for compute capability {own}: that for {needed} is used"
