@@ -9,6 +9,7 @@ import inspect
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -71,14 +72,20 @@ class BlockRunner:
         self._last = self._distance = 0
         self._size = self._failed = 0
         self._shared = SharedPrograms()
+        self._lock = Lock()  # several threads may ask one trace for blocks
 
     def announce(self, blocks: Sequence[int]) -> None:
         """Say that these blocks of the trace, ascending, will be requested."""
         if self._max_size > 1:
-            self._announced.append(_Announced(blocks))
+            with self._lock:
+                self._announced.append(_Announced(blocks))
 
     def block(self, block: int) -> Program:
         """Return the program of a block."""
+        with self._lock:
+            return self._ready_or_run(block)
+
+    def _ready_or_run(self, block: int) -> Program:
         batch = next((batch for batch in self._ready if block in batch), None)
         if batch is None:
             announced = next((one for one in reversed(self._announced) if one.reach(block)), None)
