@@ -5,6 +5,7 @@ has chosen, which under CI draws the same examples in every run.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -19,6 +20,10 @@ pytest.register_assert_rewrite("tests.support")  # its checks report values as t
 settings.register_profile("few", deadline=None, max_examples=25)
 settings.register_profile("many", deadline=None, max_examples=400)  # --hypothesis-profile=many
 settings.load_profile("few")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores it for commands in the background, and so would the processes whose interruption is tested.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers() -> int:
