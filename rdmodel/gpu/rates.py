@@ -12,10 +12,10 @@ from rdmodel.errors import ConfigError
 MATRIX_RATES = ("matrix_fp16", "matrix_bf16", "matrix_tf32", "matrix_fp64", "matrix_fp8", "matrix_int8")
 """Rates of matrix units, 0 where there is none."""
 
-MAY_BE_ZERO = (*MATRIX_RATES, "bulk_latency")
-"""Rates that are 0 on GPUs that lack the unit."""
+MAY_BE_ZERO = (*MATRIX_RATES, "bulk_latency", "launch_latency", "dram_queue_latency", "dram_mixed_queue_latency")
+"""Rates that are 0 on GPUs that lack the unit, and times that may be left out."""
 
-SHARES_OF_PEAKS = ("matrix_clock", "l2_efficiency", "dram_efficiency")
+SHARES_OF_PEAKS = ("matrix_clock", "l2_efficiency", "dram_efficiency", "dram_mixed_efficiency")
 """Rates that are a share of a peak."""
 
 
@@ -30,8 +30,12 @@ class RatesConfig:
     `constant_loads` words from constant memory by instructions of their own; `l2_port_bytes` from the L2.
 
     A slice of the L2 moves `l2_slice_bytes` per cycle of its own clock; all of them together reach `l2_efficiency` of
-    the sum. The DRAM reaches `dram_efficiency` of its peak. If matrix units are always busy, the clock falls to the
-    share `matrix_clock` of the highest one, since the GPU bounds its power.
+    the sum. The DRAM reaches `dram_efficiency` of its peak if it is only read or only written, and
+    `dram_mixed_efficiency` if as much is read as is written. Loads from a DRAM that is always busy take
+    `dram_queue_latency` nanoseconds longer, or `dram_mixed_queue_latency`. The GPU starts `block_starts` blocks per
+    cycle of the SMs in all, and a launch takes `launch_latency` microseconds beyond the time of its blocks. If matrix
+    units are always busy, the clock falls to the share `matrix_clock` of the highest one, since the GPU bounds its
+    power.
 
     The latencies are cycles from an instruction to another one that needs its result; `matrix_latency` is that of a
     matrix product with 2048 operations per warp. `bulk_latency` are the cycles that a bulk copy to shared memory takes
@@ -61,6 +65,11 @@ class RatesConfig:
     l2_slice_bytes: float | None = None
     l2_efficiency: float | None = None
     dram_efficiency: float | None = None
+    dram_mixed_efficiency: float | None = None
+    dram_queue_latency: float | None = None
+    dram_mixed_queue_latency: float | None = None
+    block_starts: float | None = None
+    launch_latency: float | None = None
     fp32_latency: float | None = None
     fp16_latency: float | None = None
     fp64_latency: float | None = None

@@ -21,6 +21,12 @@ LANES: Mapping[str, int] = {
 MATRIX_UNITS = "matrix units"
 """Name of the demand of matrix products."""
 
+BLOCK_STARTS = "block starts"
+"""Name of the demand on the unit that gives blocks to SMs, one after the other for the whole GPU."""
+
+DRAM = "DRAM"
+"""Name of the demand on the memory of the GPU."""
+
 MATRIX_FACTORS = "matrix factors"
 """Name of the demand on shared memory of products that read their factors there, and of all that it does besides."""
 
@@ -104,6 +110,7 @@ def compute_demands(
     """
     one = work.scaled(1)
     return [
+        Demand(BLOCK_STARTS, "grid", active_sms / rates["block_starts"], 1 / active_sms),
         *_core_demands(one, gpu, rates, operand_stalls),
         *_l1_demands(one, passes, gpu, rates),
         *_memory_demands(traffic, gpu, rates, blocks, active_sms),
@@ -140,12 +147,18 @@ def _core_demands(work: Work, gpu: GPU, rates: Mapping[str, float], operand_stal
     count = by_unit(work.instructions, capability)
     stalled = operand_stalls * multiply_adds(work) if has_narrow_ports(gpu, rates) else 0.0
     cycles = {"issue slots": (issued_instructions(work, capability) + stalled) / rates["issue"]}
-    cycles |= {name: count[name] * lanes / rates[name] for name, lanes in LANES.items()}
-    cycles["conversion"] += cycles.pop("conversion_64")  # in the same units
+    cycles |= cycles_of_units(count, rates)
     cycles[MATRIX_UNITS] = sum(
         flops / rate for name, flops in work.matrix_flops.items() if flops and (rate := matrix_rate(name, rates))
     )
     return [Demand(name, "core", value, gpu.core.schedulers) for name, value in cycles.items()]
+
+
+def cycles_of_units(count: Mapping[str, float], rates: Mapping[str, float]) -> dict[str, float]:
+    """Return the cycles for which instructions occupy each kind of unit of an SM, from their numbers by unit."""
+    cycles = {name: count.get(name, 0.0) * lanes / rates[name] for name, lanes in LANES.items()}
+    cycles["conversion"] += cycles.pop("conversion_64")  # in the same units
+    return cycles
 
 
 def multiply_adds(work: Work) -> float:
@@ -199,11 +212,11 @@ def _memory_demands(
 ) -> list[Demand]:
     port = max(traffic.l2_read_bytes, traffic.l2_write_bytes) / rates["l2_port_bytes"] / blocks
     l2_share = l2_bytes_per_cycle(gpu, rates) / active_sms
-    dram_share = dram_bytes_per_cycle(gpu, rates) / active_sms
+    dram_share = dram_bytes_per_cycle(gpu, rates, traffic.dram_written_share) / active_sms
     return [
         Demand("L2 port", "port", port),
         Demand("L2", "L2", traffic.l2_bytes / blocks / l2_share, 1 / active_sms),
-        Demand("DRAM", "DRAM", traffic.dram_bytes / blocks / dram_share, 1 / active_sms),
+        Demand(DRAM, "DRAM", traffic.dram_bytes / blocks / dram_share, 1 / active_sms),
     ]
 
 
@@ -212,6 +225,19 @@ def l2_bytes_per_cycle(gpu: GPU, rates: Mapping[str, float]) -> float:
     return gpu.l2.slices * rates["l2_slice_bytes"] * rates["l2_efficiency"] * gpu.l2.clock / gpu.clock
 
 
-def dram_bytes_per_cycle(gpu: GPU, rates: Mapping[str, float]) -> float:
-    """Return the bytes that the DRAM moves per cycle of the SMs, at the share of its peak that kernels reach."""
-    return gpu.l2.slices * gpu.dram.width * rates["dram_efficiency"] * gpu.dram.clock / gpu.clock
+def dram_bytes_per_cycle(gpu: GPU, rates: Mapping[str, float], written: float = 0.0) -> float:
+    """Return the bytes that the DRAM moves per cycle of the SMs, if a share `written` of them is written.
+
+    They are a share of the peak, and less where reads and writes are mixed (`between_directions`).
+    """
+    efficiency = between_directions(rates["dram_efficiency"], rates["dram_mixed_efficiency"], written)
+    return gpu.l2.slices * gpu.dram.width * efficiency * gpu.dram.clock / gpu.clock
+
+
+def between_directions(alone: float, mixed: float, written: float) -> float:
+    """Return a number of the DRAM if a share `written` of its bytes is written.
+
+    It is `alone` for a kernel that only reads or only writes, and `mixed` for one that does both alike. The bus turns
+    around the more often, the more equal the two are: the difference is proportional to the product of their shares.
+    """
+    return alone + (mixed - alone) * 4 * written * (1 - written)

@@ -28,12 +28,14 @@ _NOTHING = np.zeros(0, np.int64)
 class Footprint(NamedTuple):
     """The distinct pieces of global memory that a block reads, and those that it writes, sorted.
 
-    `places` are those of the first read of each piece, as numbers of memory instructions of a warp.
+    `places` are those of the first read of each piece, and `lasts` those of the last one, as numbers of memory
+    instructions of a warp.
     """
 
     reads: NDArray[np.int64]
     writes: NDArray[np.int64]
     places: NDArray[np.int64]
+    lasts: NDArray[np.int64]
 
 
 class Footprints:
@@ -113,10 +115,12 @@ class _Parts:
 
     def add(self, reads: NDArray[np.int64], places: NDArray[np.int64], writes: NDArray[np.int64]) -> None:
         """Add the pieces that one warp reads at ascending places, and those that it writes."""
+        lasts = places
         if len(reads) > MANY_PIECES:
+            backwards = np.unique(reads[::-1], return_index=True)[1]
             reads, firsts = np.unique(reads, return_index=True)
-            places = places[firsts]
-        self._parts.append(Footprint(reads, np.unique(writes), places))
+            places, lasts = places[firsts], places[::-1][backwards]
+        self._parts.append(Footprint(reads, np.unique(writes), places, lasts))
         self._pending += len(reads) + len(self._parts[-1].writes)
         if self._pending > MOST_PENDING:
             # A long block accesses the same pieces again and again.
@@ -125,11 +129,12 @@ class _Parts:
     def union(self) -> Footprint:
         """Return the footprint of all parts."""
         if not self._parts:
-            return Footprint(_NOTHING, _NOTHING, _NOTHING)
-        reads, writes, places = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+            return Footprint(_NOTHING, _NOTHING, _NOTHING, _NOTHING)
+        reads, writes, places, lasts = (np.concatenate(column) for column in zip(*self._parts, strict=True))
         order = np.lexsort((places, reads))
         distinct, firsts = np.unique(reads[order], return_index=True)
-        return Footprint(distinct, np.unique(writes), places[order][firsts])
+        lasts = np.maximum.reduceat(lasts[order], firsts) if len(firsts) else lasts
+        return Footprint(distinct, np.unique(writes), places[order][firsts], lasts)
 
 
 def _has_textures(source: Columns | Program, first: int, warps: int) -> bool:

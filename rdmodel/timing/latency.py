@@ -12,7 +12,7 @@ from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
-from rdmodel.timing.demands import GUARDED_LOADS_SINCE, LANES, matrix_rate
+from rdmodel.timing.demands import GUARDED_LOADS_SINCE, LANES, between_directions, matrix_rate
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import ALL_NEEDS, Columns, Op, Segment, Space, Trace, Work, locate_block
 from rdmodel.trace.columns import slice_warps
@@ -56,24 +56,37 @@ class Latencies:
 class Phase(NamedTuple):
     """Instructions of a warp up to a barrier: cycles, memory instructions, and instructions between these.
 
-    Of these, `products` are matrix products: then the cycles include the time of the units of the sub-core.
+    Of these, `products` are matrix products: then the cycles include the time of the units of the sub-core. `units` has
+    the demand on each kind of unit, as far as it is known which instructions these are.
     """
 
     cycles: float
     accesses: float
     gaps: float
     products: float = 0.0
+    units: tuple[tuple[str, float], ...] = ()
+
+    def scaled(self, factor: float) -> Phase:
+        """Return the phase, executed `factor` times."""
+        units = tuple((name, factor * cycles) for name, cycles in self.units)
+        return Phase(factor * self.cycles, factor * self.accesses, factor * self.gaps, factor * self.products, units)
 
 
-def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
-    """Return the cycles of an instruction by class of `Work`, without queues; and of an ``atomic``, and a ``barrier``.
+def mean_latencies(
+    traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float], dram_use: float = 0.0
+) -> dict[str, float]:
+    """Return the cycles of an instruction by class of `Work`; and of an ``atomic``, and a ``barrier``.
+
+    They are those without queues, except that loads wait longer for a DRAM of which the share `dram_use` is used.
 
     A load takes the time of its slowest transaction: that of a hit in the L1, of a hit in the L2, or of DRAM, in the
     shares that `traffic` has. Loads that follow one another (``load_alone``) never wait for data in flight.
 
     Added are the cycles for which instructions occupy the units of their sub-core (`unit_cycles`).
     """
-    hit, behind = float(gpu.core.hit_latency), unloaded_latency(gpu) + traffic.dram_wait_share * dram_latency(gpu)
+    queued = dram_queue_cycles(traffic, gpu, rates, dram_use)
+    hit = float(gpu.core.hit_latency)
+    behind = unloaded_latency(gpu) + traffic.dram_wait_share * (dram_latency(gpu) + queued)
 
     def load_from(share: float) -> float:
         return hit + share * max(0.0, behind - hit)
@@ -108,12 +121,23 @@ def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float])
         "atomic": behind,
         "barrier": rates["barrier_latency"],
         **each,
-        **bulk_copies(traffic, gpu, rates),
+        **bulk_copies(traffic, gpu, rates, queued),
         **unit_cycles(gpu, rates),
     }
 
 
-def bulk_copies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
+def dram_queue_cycles(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float], use: float) -> float:
+    """Return the cycles by which a load from DRAM takes longer if the share `use` of what the DRAM reaches is used.
+
+    The DRAM serves requests of a row together, and changes its direction rarely, so that each waits for others. In
+    measurements of five GPUs, which RRZE-HPC/gpu-benches (gpu-stream) has, the time grows with the square of the use.
+    """
+    names = "dram_queue_latency", "dram_mixed_queue_latency"
+    nanoseconds = between_directions(rates[names[0]], rates[names[1]], traffic.dram_written_share)
+    return nanoseconds * gpu.clock / 1000 * use**2
+
+
+def bulk_copies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float], queued: float = 0.0) -> dict[str, float]:
     """Return the cycles of bulk copies: ``bulk`` from the L2 to the first byte, and ``bulk_byte`` for each byte.
 
     Shares of the lines wait longer: ``bulk_far_share`` for another partition of the L2 (``bulk_far``), and
@@ -123,7 +147,7 @@ def bulk_copies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float]) ->
         "bulk": unloaded_latency(gpu) + rates["bulk_latency"],
         "bulk_far": 2.0 * gpu.l2.partition_latency if gpu.l2.partitions > 1 else 0.0,
         "bulk_far_share": 1 - 1 / gpu.l2.partitions,
-        "bulk_dram": dram_latency(gpu),
+        "bulk_dram": dram_latency(gpu) + queued,
         "bulk_dram_share": traffic.dram_wait_share,
         "bulk_byte": 1 / rates["l2_port_bytes"],
     }
@@ -231,7 +255,7 @@ class _Warp:
         """Wait for all loads, and return the phases, each `scale` times as long."""
         end = max([self.now, self._oldest, *self._ready])
         self.phases[-1][0] += end - self.now
-        return [Phase(*(value * scale for value in phase)) for phase in self.phases]
+        return [Phase(cycles, accesses, gaps).scaled(scale) for cycles, accesses, gaps in self.phases]
 
 
 def _bits(mask: int) -> Iterator[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -18,20 +18,22 @@ from rdmodel.estimation.estimate import estimate
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
+from rdmodel.gpu.latency import dram_latency, unloaded_latency
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.machine_options import complete_options
 from rdmodel.timing.clock import clock_share, with_clock_share
-from rdmodel.timing.demands import MATRIX_UNITS, compute_demands
+from rdmodel.timing.demands import DRAM, MATRIX_UNITS, compute_demands, cycles_of_units
 from rdmodel.timing.latency import Phase, busy_cycles, follow_warps, loads_by_space, mean_gap, mean_latencies
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.timing.passes import count_passes
 from rdmodel.timing.spills import add_spill_traffic, phases_of_spills, with_spills
 from rdmodel.timing.traffic import LaunchTraffic, traffic_of
-from rdmodel.timing.values import LATENCY, TimeEstimate
+from rdmodel.timing.values import LATENCY, LAUNCH, TimeEstimate
 from rdmodel.timing.waves import Block, time_of_grid
 from rdmodel.trace import Launch, Trace, Work
 from rdmodel.trace.check import check_trace
+from rdmodel.trace.conversion_units import by_unit
 from rdmodel.trace.counting import work_of_block
 
 Caches = Literal["auto", "estimate", "sample"]
@@ -41,6 +43,9 @@ EDGE_SHARE = 0.005
 
 Chains = list[tuple[float, Mapping[str, float], float]]
 """The pieces of code of a block (`Trace.chains`)."""
+
+LEAST_USE, USE_ERROR, USE_STEPS = 0.2, 0.02, 4
+"""Use of the DRAM below which loads do not wait for it, error of the use, and steps in which it is looked for."""
 
 TIMED_BLOCKS = 3
 """Blocks whose work is counted, unless the caller gives another number."""
@@ -234,7 +239,32 @@ class LaunchParts:
 
 def time_from_counts(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks) -> TimeEstimate:
     """Return the time of a launch from the traffic of its whole grid, and the work of some blocks."""
-    return time_from_parts(parts_of(trace, gpu, traffic, counted), gpu)
+    return settle(lambda use: parts_of(trace, gpu, traffic, counted, use), gpu)
+
+
+def settle(parts: Callable[[float], LaunchParts], gpu: GPU) -> TimeEstimate:
+    """Return the time of a launch, whose `parts` depend on the share of the DRAM that is used.
+
+    Loads wait for a DRAM that is used, whose use depends on how long they wait. So the use is that of the time which
+    follows from it: it lies between that with the wait for the use of an idle DRAM, and the latter.
+    """
+    found = time_from_parts(parts(0.0), gpu)
+    most = use = dram_use(found)
+    least = 0.0
+    for _ in range(USE_STEPS):
+        if use < LEAST_USE or most - least < USE_ERROR or not found.traffic.dram_wait_share:
+            break
+        found = time_from_parts(parts(use), gpu)
+        then = dram_use(found)
+        least, most = (max(least, then), use) if then < use else (use, min(most, then))
+        use = (least + most) / 2
+    return found
+
+
+def dram_use(found: TimeEstimate) -> float:
+    """Return the share of the time of the blocks of a launch for which the DRAM is used."""
+    blocks = found.cycles - found.terms[LAUNCH]
+    return found.terms[DRAM] / blocks if blocks else 0.0
 
 
 class CountedLaunch:
@@ -252,11 +282,11 @@ class CountedLaunch:
         return time_from_counts(self.trace, self._gpu, traffic, self._counted)
 
 
-def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks) -> LaunchParts:
-    """Return the parts from which the time of a launch follows."""
+def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks, use: float = 0.0) -> LaunchParts:
+    """Return the parts from which the time of a launch follows, if the share `use` of the DRAM is used."""
     rates, _ = presets.rates_of(gpu)
     passes = counted.mean(counted.passes)
-    latencies = mean_latencies(traffic, gpu, rates)
+    latencies = mean_latencies(traffic, gpu, rates, use)
     chains, crowding = _chains(trace, counted, latencies, gpu)
     phases, weights = _phases(trace, counted, chains, latencies, gpu, rates)
     accesses = [counted.mean(numbers) for numbers in zip(*counted.spills, strict=True)]
@@ -299,22 +329,25 @@ def _time_at_clock(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
         barriers=_waits_at_barriers(launch, work),
         resident=resident,
         crowding=parts.crowding,
+        dram_latency=unloaded_latency(gpu) + dram_latency(gpu),
     )
     found = time_of_grid(block, launch.blocks, gpu.sms, resident, parts.longest)
     active = min(gpu.sms, launch.blocks)
     terms = {d.name: d.cycles * launch.blocks / active for d in block.demands(active)}
+    beside = rates["launch_latency"] * gpu.clock
+    cycles = found.cycles + beside
     return TimeEstimate(
         kernel=launch.kernel,
         gpu=gpu.name,
-        cycles=found.cycles,
+        cycles=cycles,
         clock=gpu.clock,
-        terms={**terms, LATENCY: found.latency},
+        terms={**terms, LATENCY: found.latency, LAUNCH: beside},
         resident_blocks=resident,
         resident_warps=resident * launch.block_warps,
         max_warps=gpu.max_warps,
         limiter=occupancy.limiter if resident == occupancy.blocks else "grid",
         waves=found.waves,
-        tail_share=found.tail / found.cycles if found.cycles else 0.0,
+        tail_share=found.tail / cycles if cycles else 0.0,
         work=work,
         traffic=traffic,
     )
@@ -356,10 +389,7 @@ def _phases(
     alone = follow_warps(trace, [block for block, own in zip(counted.blocks, chains, strict=True) if own is None], gaps)
     warps, latency = trace.launch.block_warps, latencies["load_local"]
     for own, weight, spills in zip(chains, counted.weights, counted.spills, strict=True):
-        if own is None:
-            followed = next(alone)
-        else:
-            followed = [[_phase(*chain, busy_cycles(chain[1], gpu, rates)) for chain in own]]
+        followed = next(alone) if own is None else [[_phase(*chain, gpu, rates) for chain in own]]
         waits = phases_of_spills(spills, warps, latency)
         followed = [[*phases, *waits] for phases in followed]
         found += followed
@@ -370,6 +400,8 @@ def _phases(
     return [[Phase(issued * gaps.gap, 0.0, issued)]], [1.0]
 
 
-def _phase(cycles: float, classes: Mapping[str, float], accesses: float, busy: float) -> Phase:
+def _phase(cycles: float, classes: Mapping[str, float], accesses: float, gpu: GPU, rates: Mapping[str, float]) -> Phase:
     products = classes.get("matrix", 0.0)
-    return Phase(cycles if products else max(cycles, busy + accesses), accesses, sum(classes.values()), products)
+    alone = cycles if products else max(cycles, busy_cycles(classes, gpu, rates) + accesses)
+    units = cycles_of_units(by_unit(classes, compute_capability(gpu)), rates)
+    return Phase(alone, accesses, sum(classes.values()), products, tuple(units.items()))

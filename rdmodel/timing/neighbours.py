@@ -14,9 +14,9 @@ import numpy as np
 
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
-from rdmodel.timing.footprints import Footprints
+from rdmodel.timing.footprints import Footprint, Footprints
 from rdmodel.timing.merging import bulk_share, merged_share
-from rdmodel.timing.sharing import Sharing, find_sharings
+from rdmodel.timing.sharing import UNDER_WAY, Sharing, find_sharings
 from rdmodel.timing.traffic import LaunchTraffic, fetching_share, load_shares, missing_share
 from rdmodel.trace import Trace, Work
 
@@ -53,10 +53,20 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
     fresh = float(np.mean([_fresh_bytes(each, unit, concurrent, room) for each in sharings]))
     first_wave = min(1.0, concurrent / launch.blocks)
     awaited = float(np.mean([_awaited_bytes(each, unit, concurrent, first_wave, room) for each in sharings]))
+    lost = float(
+        np.mean(
+            [
+                _lost_share(footprints.of(place), each, room // unit)
+                for place, each in zip(places, sharings, strict=True)
+            ]
+        )
+    )
     needed = float(np.mean([each.reads for each in sharings])) * unit
     written = float(np.mean([each.writes for each in sharings])) * unit * launch.blocks
     merged = read * bulk_share(trace, places[0]) * merged_share(sharings, concurrent)
-    dram_read = min(read, max(fresh * launch.blocks, _least_read(footprints)))
+    # Of what a block reads again, some has left the L2 in the meantime.
+    again = lost * max(0.0, read / launch.blocks - needed)
+    dram_read = min(read, max((fresh + again) * launch.blocks, _least_read(footprints)))
     return LaunchTraffic(
         missing_share=missing_share(prediction),
         fetching_share=fetching_share(prediction),
@@ -64,8 +74,9 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
         l2_write_bytes=stored,
         dram_read_share=dram_read / read if read else 0.0,
         # Data that a block reads several times wait once; those that are in the L1 for another block are left out.
-        dram_wait_share=max(dram_read / read, awaited / max(needed, read / launch.blocks)) if read else 0.0,
+        dram_wait_share=max(dram_read / read, (awaited + again) / max(needed, read / launch.blocks)) if read else 0.0,
         dram_bytes=dram_read + written,
+        dram_written_bytes=written,
         l2_merged_bytes=merged,
         load_shares=load_shares(prediction),
     )
@@ -84,6 +95,26 @@ def _fresh_bytes(sharing: Sharing, unit: int, concurrent: int, room: float) -> f
         is_near = each.lag * (fresh + sharing.writes) * unit <= room
         fresh -= (1.0 if is_near else max(0.0, 1 - each.lag / concurrent)) * each.pieces
     return max(0.0, fresh) * unit
+
+
+def _lost_share(own: Footprint, sharing: Sharing, room: float) -> float:
+    """Return the share of the pieces which a block reads again that have left an L2 with room for so many pieces.
+
+    Between two reads of a piece, a block accesses others, and the blocks that run together as many times more as their
+    wave has pieces. Pieces that other blocks read, too, are taken to stay.
+    """
+    again = own.lasts - own.places > UNDER_WAY
+    if not again.any():
+        return 0.0
+    accessed = len(np.union1d(own.reads, own.writes))
+    wave = sharing.wave * accessed / (len(own.reads) + len(own.writes))
+    first, last = own.places[again], own.lasts[again]
+    begun, ended = np.sort(own.places), np.sort(last)
+    between = np.searchsorted(begun, last) - np.searchsorted(begun, first, "right")
+    between += np.searchsorted(ended, last) - np.searchsorted(ended, first, "right")
+    lost = np.minimum(between / len(own.reads), 1.0) * wave > room
+    shared = sum(each.pieces for each in sharing.shared) / sharing.reads
+    return max(0.0, 1 - shared) * float(lost.mean())
 
 
 def _awaited_bytes(sharing: Sharing, unit: int, concurrent: int, first_wave: float, room: float) -> float:

@@ -51,6 +51,7 @@ def add_spill_traffic(
         traffic,
         l2_read_bytes=traffic.l2_read_bytes + reads,
         dram_bytes=traffic.dram_bytes + (reads + stores) * beyond,
+        dram_written_bytes=traffic.dram_written_bytes + stores * beyond,
     )
     return found
 

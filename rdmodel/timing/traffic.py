@@ -38,6 +38,8 @@ class LaunchTraffic:
     dram_bytes
         Bytes that are read from DRAM and written to it, those included that are in the L2 when the launch ends: who
         takes their place, such as the next launch, waits for them.
+    dram_written_bytes
+        Those of `dram_bytes` that are written.
     l2_merged_bytes
         Those of `l2_read_bytes` that the L2 does not serve, since reads of several SMs are merged (`timing.merging`).
     load_shares
@@ -51,12 +53,18 @@ class LaunchTraffic:
     dram_read_share: float
     dram_wait_share: float
     dram_bytes: float
+    dram_written_bytes: float = 0.0
     l2_merged_bytes: float = 0.0
     load_shares: tuple[LoadShares, ...] = ()
 
     def to_dict(self) -> dict[str, float]:
         """Return the traffic of all loads together as plain numbers."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "load_shares"}
+
+    @property
+    def dram_written_share(self) -> float:
+        """Share of the bytes of the DRAM that are written; 0 without any."""
+        return self.dram_written_bytes / self.dram_bytes if self.dram_bytes else 0.0
 
     @property
     def l2_bytes(self) -> float:
@@ -77,6 +85,7 @@ def traffic_of(prediction: Prediction) -> LaunchTraffic:
         dram_read_share=l2.miss_rate,
         dram_wait_share=l2.miss_rate,
         dram_bytes=l2.dram_bytes + l2.dirty * l2.sector,
+        dram_written_bytes=(l2.write_backs + l2.dirty) * l2.sector,
     )
 
 

@@ -14,6 +14,9 @@ from rdmodel.trace import RegisterUse, Work
 LATENCY = "latency"
 """Name of the term that is no resource: the time that warps wait although nothing is busy."""
 
+LAUNCH = "launch"
+"""Name of the time that a launch takes beside that of its blocks."""
+
 SHOWN_SHARE = 0.05
 """Smallest share of the time that a term needs to be named in one line."""
 
@@ -27,12 +30,13 @@ class TimeEstimate(Presented):
     kernel, gpu
         Name of the kernel and of the GPU.
     cycles
-        Time in cycles of the SMs, without the launch itself.
+        Time in cycles of the SMs, with the launch itself.
     clock
         Clock of the SMs in MHz, which falls under matrix products (`rdmodel.timing.clock`).
     terms
         For each resource, the cycles that the launch would take if it were bound by this resource alone; and under
-        "latency", the cycles that it would take if no resource were ever busy.
+        "latency", the cycles that it would take if no resource were ever busy. "launch" is what the launch takes beside
+        its blocks.
     resident_blocks, resident_warps, max_warps
         Blocks and warps that are on an SM at a time, and the number of warps that an SM can have.
     limiter

@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import mul
 
 from rdmodel.common.late_dataclass import dataclass
-from rdmodel.timing.demands import MATRIX_FACTORS, MATRIX_UNITS, Demand
+from rdmodel.timing.demands import DRAM, MATRIX_FACTORS, MATRIX_UNITS, Demand
 from rdmodel.timing.latency import Phase
 from rdmodel.timing.queue import solve_queues
 
@@ -22,6 +22,7 @@ class Block:
 
     `barriers` tells whether its warps wait for each other, and `weights` how many warps each of those stands for. If
     a block is known to take `crowding` times as long with `resident` blocks on its SM, it waits for nothing else there.
+    Data from DRAM are there `dram_latency` cycles after a load.
     """
 
     warps: int
@@ -31,6 +32,7 @@ class Block:
     weights: Sequence[float] = (1.0,)
     resident: int = 1
     crowding: float | None = None
+    dram_latency: float = 0.0
 
     def crowded(self, resident: int) -> float:
         """Return how many times as long the block takes with so many blocks on its SM: in proportion to the others."""
@@ -55,19 +57,33 @@ def time_of_grid(block: Block, blocks: int, sms: int, resident: int, longest: fl
     The last wave ends with its longest block, which takes `longest` times as long as an average one.
     """
     waves, rest = divmod(blocks, sms * resident)
-    cycles = latency = last = 0.0
+    cycles = latency = last = idle = 0.0
     if waves:
         last, alone = time_of_wave(block, resident, sms)
         cycles, latency = waves * last, waves * alone
+        idle = idle_at_ends(block, resident, sms, last, alone)
     tail = 0.0
     if rest:
         active = min(sms, rest)
-        tail, alone = time_of_wave(block, -(-rest // active), active)
+        together = -(-rest // active)
+        tail, alone = time_of_wave(block, together, active)
         last = tail
         cycles += tail
         latency += alone
+        if not waves:
+            idle = idle_at_ends(block, together, active, tail, alone)
     longer = (longest - 1) * last
-    return GridTime(cycles + longer, tail + longer, waves, latency)
+    return GridTime(cycles + idle + longer, tail + longer, waves, latency)
+
+
+def idle_at_ends(block: Block, resident: int, active: int, wave: float, alone: float) -> float:
+    """Return the cycles for which the DRAM has nothing to do when a grid begins and when it ends.
+
+    No data are asked for before the first load, and none after the last one, which a block waits for: together, these
+    are the latency of one load. If blocks leave the DRAM idle anyway, some of that is in the time of a wave already.
+    """
+    busy = sum(demand.cycles for demand in block.demands(active) if demand.name == DRAM) * resident
+    return max(0.0, min(alone, block.dram_latency) - (wave - busy))
 
 
 def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float]:
@@ -119,19 +135,31 @@ def time_alone(
     """Return the cycles of `together` warps (one, or all `warps` of a block) that are alone and wait at barriers.
 
     If they are `queued`, they are the customers of a closed network in each phase: on the SM, they wait for each other
-    as its blocks do. A phase has a share of the demands: in the sub-cores, that of its instructions, and behind them
-    that of its accesses.
+    as its blocks do. A phase has a share of the demands: of a kind of unit that of the instructions which need it, of
+    the sub-cores otherwise that of all its instructions, and behind them that of its accesses.
     """
     gaps = sum(phase.gaps for phase in phases)
     accesses = sum(phase.accesses for phase in phases)
+    units: dict[str, float] = {}
+    for phase in phases:
+        for name, cycles in phase.units:
+            units[name] = units.get(name, 0.0) + cycles
     # Where it is known which phases have products, their cycles include the demand.
     included = (MATRIX_UNITS, MATRIX_FACTORS) if any(phase.products for phase in phases) else ()
     left = [demand for demand in demands if demand.name not in included]
     total = 0.0
     for phase, times in Counter(phases).items():
-        shares = (phase.gaps / gaps if gaps else 0.0, phase.accesses / accesses if accesses else 0.0)
+        shares = {name: cycles / units[name] for name, cycles in phase.units if units[name]}
+        instructions = phase.gaps / gaps if gaps else 0.0
+        behind = phase.accesses / accesses if accesses else 0.0
         own = [
-            replace(demand, cycles=demand.cycles * shares[demand.stage not in LOCAL_STAGES] / warps) for demand in left
+            replace(
+                demand,
+                cycles=demand.cycles / warps * shares.get(demand.name, instructions)
+                if demand.stage in LOCAL_STAGES
+                else demand.cycles / warps * behind,
+            )
+            for demand in left
         ]
         busiest = max((demand.cycles * min(1.0, demand.copies) for demand in own), default=0.0) * together
         if queued and not phase.products:

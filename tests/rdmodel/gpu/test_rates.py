@@ -14,7 +14,7 @@ from rdmodel.gpu.overrides import OVERRIDE_SOURCE, override
 from rdmodel.gpu.rates import MAY_BE_ZERO, RATE_NAMES, SHARES_OF_PEAKS
 
 ORIGIN = re.compile(
-    r"NVIDIA[,:]|CUDA C|[A-Za-z0-9-]+/[a-z-]+@[0-9a-f]+, |validation/[a-z0-9]+/|inferred[ ,:]|"
+    r"NVIDIA[,:]|CUDA C|[A-Za-z0-9-]+/[A-Za-z-]+@[0-9a-f]+, |validation/[a-z0-9]+/|inferred[ ,:]|"
     r"(Jia|Abdelkhalik) et al\.|Mei and Chu"
 )
 

@@ -25,6 +25,7 @@ def naive(trace: Trace, block: int, unit: int) -> Footprint:
     content = trace.block(block)
     columns = content if isinstance(content, Columns) else expand(content, trace.launch.block_warps)
     firsts: dict[int, int] = {}
+    lasts: dict[int, int] = {}
     writes: set[int] = set()
     for warp in range(columns.warps):
         first, last = columns.warp_start[warp : warp + 2].tolist()
@@ -37,10 +38,12 @@ def naive(trace: Trace, block: int, unit: int) -> Footprint:
                 for piece in range(address // unit, (address + (size if whole else 1) - 1) // unit + 1):
                     if columns.op[row] != Op.STORE:
                         firsts[piece] = min(firsts.get(piece, row - first), row - first)
+                        lasts[piece] = max(lasts.get(piece, 0), row - first)
                     if columns.op[row] != Op.LOAD:
                         writes.add(piece)
     reads = sorted(firsts)
-    return Footprint(np.array(reads), np.array(sorted(writes)), np.array([firsts[piece] for piece in reads]))
+    places = (np.array([found[piece] for piece in reads]) for found in (firsts, lasts))
+    return Footprint(np.array(reads), np.array(sorted(writes)), *places)
 
 
 def assert_as_naive(trace: Trace, unit: int) -> None:

@@ -47,30 +47,38 @@ L: fma.rn.f32 %f1, %f1, %f1, %f1; fma.rn.f32 %f2, %f2, %f2, %f2; fma.rn.f32 %f3,
 A100 = presets.gpu("a100-40g")
 
 
+def of_blocks(found):
+    """Return the cycles of the blocks of a launch, without the launch itself."""
+    return found.cycles - found.terms["launch"]
+
+
 def test_a_vector_sum_is_bound_by_the_dram_at_its_efficiency():
     blocks = 108 * 8 * 64
     n = 256 * blocks
     found = rd.time(cuda.trace(PTX, "add", blocks, 256, [f"float[{n}]:zeros"] * 3), A100)
     rates, _ = presets.rates_of(A100)
-    assert found.milliseconds == pytest.approx(1000 * 3 * 4 * n / (1555.2e9 * rates["dram_efficiency"]), rel=0.02)
+    # A third of the bytes is written: 4 x 1/3 x 2/3 of the loss that as many writes as reads have.
+    reached = rates["dram_efficiency"] / 9 + 8 / 9 * rates["dram_mixed_efficiency"]
+    launched = rates["launch_latency"] / 1000
+    assert found.milliseconds == pytest.approx(launched + 1000 * 3 * 4 * n / (1555.2e9 * reached), rel=0.01)
     assert (found.bound, found.resident_warps, found.waves, found.tail_share) == ("DRAM", 64, 64, 0)
-    assert found.explanation.startswith("bound by: DRAM 100 %, ")
+    assert found.explanation.startswith("bound by: DRAM 98 %, ")
     assert found.explanation.endswith("; occupancy 64 of 64 warps (threads)")
 
 
 def test_arithmetic_alone_runs_at_the_rate_of_its_lanes():
     found = rd.time(cuda.trace(PTX, "flops", 108 * 8, 256, ["float[4]:zeros"]), A100)
     # 64 warps of 4,000 multiply-adds, at 2 warps per cycle.
-    assert found.cycles == pytest.approx(64 * 4000 / 2, rel=0.02)
+    assert of_blocks(found) == pytest.approx(64 * 4000 / 2, rel=0.02)
     assert found.bound == "fp32"
-    assert found.shares["fp32"] == pytest.approx(1, abs=0.02)
+    assert found.shares["fp32"] == pytest.approx(1, abs=0.03)
 
 
 def test_a_pointer_chase_takes_a_latency_per_step():
     # Each element holds the address of the first one.
     trace = cuda.trace(PTX, "chase", 1, 1, [np.full(8, 1 << 28), "int64[1]:zeros"], base=1 << 28)
     found = rd.time(trace, A100)
-    assert found.cycles == pytest.approx(1000 * A100.core.hit_latency, rel=0.05)
+    assert of_blocks(found) == pytest.approx(1000 * A100.core.hit_latency, rel=0.05)
     assert (found.bound, found.limiter, found.resident_warps) == ("latency", "grid", 1)
 
 
@@ -167,7 +175,8 @@ def test_multiply_adds_wait_for_their_operands_where_a_sub_core_begins_one_per_c
 
 def test_twice_the_grid_of_full_waves_takes_twice_as_long():
     wave = 108 * 8
-    assert timed(blocks=6 * wave).cycles == pytest.approx(2 * timed(blocks=3 * wave).cycles)
+    one, two = (of_blocks(timed(blocks=waves * wave, dram=0.0)) for waves in (3, 6))
+    assert two == pytest.approx(2 * one)
 
 
 def test_loads_wait_for_the_slowest_level_that_they_reach():

@@ -25,6 +25,11 @@ def kernel(sums, barrier=""):
       ld.param.u64 %rd1, [out]; st.global.f32 [%rd1], %z; ret; }}"""
 
 
+def of_blocks(found):
+    """Return the cycles of the blocks of a launch, without the launch itself."""
+    return found.cycles - found.terms["launch"]
+
+
 def timed(text, block):
     return rd.time(cuda.trace(text, "k", A100.sms, block, ["float[4]:zeros"]), A100)
 
@@ -35,7 +40,7 @@ def test_warps_with_products_alone_reach_the_rate_of_the_tensor_cores(block, bar
     found = timed(kernel(0, barrier), block)
     peak = block / 128 * TRIPS * PRODUCTS * 8
     assert found.terms["matrix units"] == pytest.approx(peak)
-    assert peak <= found.cycles == pytest.approx(peak, rel=0.2)
+    assert peak <= of_blocks(found) == pytest.approx(peak, rel=0.2)
 
 
 @pytest.mark.parametrize("barrier", ["", "bar.sync 0;"])

@@ -60,7 +60,7 @@ class Made:
             launch=Launch(kernel="made", grid=(len(reads), 1, 1), block=(32, 1, 1), arrays=arrays)
         )
         self._made = [
-            Footprint(np.array(sorted(own), np.int64), np.zeros(1, np.int64), np.array(at[: len(own)], np.int64))
+            Footprint(np.array(sorted(own), np.int64), np.zeros(1, np.int64), *[np.array(at[: len(own)], np.int64)] * 2)
             for own, at in zip(reads, places, strict=True)
         ]
 
