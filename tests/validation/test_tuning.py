@@ -51,15 +51,16 @@ def parts(length):
         dram_bytes=50.0 * length,
     )
     launch = Launch(kernel="k", grid=(8, 1, 1), block=(128, 1, 1))
-    return LaunchParts(
-        launch, traffic, work, 6.0 * length, 1.0, [[Phase(10.0, 1.0, 2.0), Phase(4.0 * length, 1.0, length)]], [8.0]
-    )
+    loop = Phase(4.0 * length, 1.0, length, units=(("fp32", 8.0 * length), ("int", 0.0)))
+    return LaunchParts(launch, traffic, work, 6.0 * length, 1.0, [[Phase(10.0, 1.0, 2.0), loop]], [8.0])
 
 
 def test_a_loop_is_extrapolated_to_all_of_its_iterations():
     found, whole = extrapolate(parts(10), parts(20), (10, 20), 400), parts(400)
     assert (found.work, found.traffic, found.passes) == (whole.work, whole.traffic, whole.passes)
-    assert found.phases[0][1] == pytest.approx(whole.phases[0][1])
+    loop, expected = found.phases[0][1], whole.phases[0][1]
+    assert loop[:-1] == pytest.approx(expected[:-1])
+    assert dict(loop.units) == pytest.approx(dict(expected.units))
 
 
 def test_the_page_follows_from_the_records_and_a_point_without_a_prediction_ranks_last():

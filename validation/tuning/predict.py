@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.machine_options import complete_options
 from rdmodel.timing.latency import Phase
-from rdmodel.timing.launch_time import LaunchParts, count_sampled_blocks, parts_of, time_from_parts
+from rdmodel.timing.launch_time import LaunchParts, count_sampled_blocks, parts_of, settle
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.trace import RegisterUse, Trace, Work
 from validation.tuning.spaces import CUDA_SPACES, SPACES, Config, Space, with_assembly
@@ -87,7 +87,7 @@ def _space_of(task: Task) -> Space:
 def _predict(task: Task) -> Predicted:
     space = _space_of(task)
     gpu, config = presets.gpu(task.gpu or space.gpu), read_config(task.config)
-    found: list[LaunchParts] = []
+    found: list[Callable[[float], LaunchParts]] = []
     use: RegisterUse | None = None
     for length in space.lengths:
         program = space.make(Path(task.sources), config, length)
@@ -102,11 +102,18 @@ def _predict(task: Task) -> Predicted:
             return _predicted(task, rd.time(trace, gpu), use)
         found.append(_parts(trace, gpu, length / space.whole))
     assert use is not None
-    return _predicted(task, time_from_parts(extrapolate(found[0], found[1], space.lengths, space.whole), gpu), use)
+
+    def parts(share: float) -> LaunchParts:
+        first, second = (each(share) for each in found)
+        return extrapolate(first, second, space.lengths, space.whole)
+
+    return _predicted(task, settle(parts, gpu), use)
 
 
-def _parts(trace: Trace, gpu: GPU, share: float) -> LaunchParts:
+def _parts(trace: Trace, gpu: GPU, share: float) -> Callable[[float], LaunchParts]:
     """Return the parts from which `rdmodel.time` computes the time of a launch whose blocks take long to make.
+
+    They depend on the share of the DRAM that is used.
 
     The trace has a `share` of the iterations of a loop, and so of the data. The traffic is that with such a share of
     the L2, which holds as much of the data as it does with all iterations.
@@ -116,7 +123,7 @@ def _parts(trace: Trace, gpu: GPU, share: float) -> LaunchParts:
     least = gpu.l2.ways * gpu.l1.line
     small = gpu.replace(l2=replace(gpu.l2, size=max(least, int(gpu.l2.size * share) // least * least)))
     traffic = sample_traffic(trace, small, counted.average, resident, complete_options(small, {}))
-    return parts_of(trace, gpu, traffic, counted)
+    return lambda use: parts_of(trace, gpu, traffic, counted, use)
 
 
 def _predicted(task: Task, time: rd.TimeEstimate, use: RegisterUse) -> Predicted:
@@ -149,15 +156,27 @@ def extrapolate(first: LaunchParts, second: LaunchParts, lengths: tuple[int, ...
     )
     moved = {
         name: line(*(getattr(each, name) for each in traffics))
-        for name in ("l2_read_bytes", "l2_write_bytes", "dram_bytes")
+        for name in ("l2_read_bytes", "l2_write_bytes", "dram_bytes", "dram_written_bytes")
     }
     if [len(each) for each in first.phases] == [len(each) for each in second.phases]:
         phases = [
-            [Phase(*(line(a, b) for a, b in zip(*pair, strict=True))) for pair in zip(*both, strict=True)]
+            [_between(line, *pair) for pair in zip(*both, strict=True)]
             for both in zip(first.phases, second.phases, strict=True)
         ]
     else:  # a sampled warp has left out a piece, such as one beyond the edge of the data
-        phases = [[Phase(*(value * whole / lengths[1] for value in each)) for each in some] for some in second.phases]
+        phases = [[each.scaled(whole / lengths[1]) for each in some] for some in second.phases]
     passes = line(first.passes, second.passes)
     traffic = replace(second.traffic, **moved)  # type: ignore[arg-type]  # of numbers alone
     return replace(second, work=work, traffic=traffic, passes=passes, phases=phases)
+
+
+def _between(line: Callable[[float, float], float], first: Phase, second: Phase) -> Phase:
+    """Return the phase on a `line` through two others, which have the same instructions."""
+    units = tuple((name, line(a, b)) for (name, a), (_, b) in zip(first.units, second.units, strict=True))
+    return Phase(
+        line(first.cycles, second.cycles),
+        line(first.accesses, second.accesses),
+        line(first.gaps, second.gaps),
+        line(first.products, second.products),
+        units,
+    )
