@@ -54,8 +54,8 @@ class Predicted:
     spilled_bytes: int = 0
     warps: int = 0
     limiter: str = ""
-    dram_bytes: float = 0.0
-    l2_bytes: float = 0.0
+    dram_bytes: int = 0
+    l2_bytes: int = 0
     terms: str = "{}"
     failure: str = ""
 
