@@ -19,6 +19,7 @@ PARTS = (
     "h100.times",
     "h100.tuning",
     "h100.tuning_plan",
+    "liger.predict",
 )
 MODULES |= {f"validation.{name}": ROOT / "validation" / f"{name.replace('.', '/')}.py" for name in PARTS}
 BENCHMARKS = sorted(path.name for path in ROOT.glob("benchmarks/*.py") if path.name != "children.py")
