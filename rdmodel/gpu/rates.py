@@ -9,7 +9,10 @@ from rdmodel.common.checks import check_number
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 
-MATRIX_RATES = ("matrix_fp16", "matrix_bf16", "matrix_tf32", "matrix_fp64", "matrix_fp8", "matrix_int8")
+MATRIX_RATES = (
+    *("matrix_fp16", "matrix_bf16", "matrix_tf32", "matrix_fp64", "matrix_fp8", "matrix_int8"),
+    *("matrix_fp16_fp16", "matrix_fp8_fp16"),
+)
 """Rates of matrix units, 0 where there is none."""
 
 MAY_BE_ZERO = (*MATRIX_RATES, "bulk_latency", "launch_latency", "dram_queue_latency", "dram_mixed_queue_latency")
@@ -25,7 +28,8 @@ class RatesConfig:
 
     Per SM and cycle of its clock: `issue` warp instructions; `fp32`, `fp16`, `fp64`, `int`, `special`, `conversion`
     and `conversion_64` (from or to 64 bits) results of single threads; `matrix_fp16` and so on: floating-point (or
-    integer) operations of matrix products, by the type of the factors (0: no such unit); `requests` memory instructions
+    integer) operations of matrix products, by the type of the factors (0: no such unit), and `matrix_fp16_fp16` and
+    `matrix_fp8_fp16` of those whose sums are in half precision (0: as with other sums); `requests` memory instructions
     of warps; `l1_bytes` of data from the L1; `shared_wavefronts` passes over the banks of shared memory;
     `constant_loads` words from constant memory by instructions of their own; `l2_port_bytes` from the L2.
 
@@ -56,6 +60,8 @@ class RatesConfig:
     matrix_fp64: float | None = None
     matrix_fp8: float | None = None
     matrix_int8: float | None = None
+    matrix_fp16_fp16: float | None = None
+    matrix_fp8_fp16: float | None = None
     matrix_clock: float | None = None
     requests: float | None = None
     l1_bytes: float | None = None

@@ -177,10 +177,14 @@ def has_narrow_ports(gpu: GPU, rates: Mapping[str, float]) -> bool:
 
 
 def matrix_rate(name: str, rates: Mapping[str, float]) -> float:
-    """Return the rate of matrix products of a type; where there is no unit for it, that of multiply-adds."""
+    """Return the rate of matrix products of a type; where there is no unit for it, that of multiply-adds.
+
+    Sums in half precision have the rate of other sums, unless they have one of their own.
+    """
     assert name in MATRIX_TYPES
     name = NEAREST_MATRIX_RATE.get(name, name)
-    return rates[f"matrix_{name}"] or 2 * rates.get(name, rates["fp32"])
+    factors = name.partition("_")[0]
+    return rates[f"matrix_{name}"] or rates[f"matrix_{factors}"] or 2 * rates.get(factors, rates["fp32"])
 
 
 def _l1_demands(work: Work, passes: float, gpu: GPU, rates: Mapping[str, float]) -> list[Demand]:

@@ -158,12 +158,15 @@ def unit_cycles(gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
 
     For matrix products, ``matrix_fp16_busy`` is for each operation of a product of this type. ``matrix_depth`` is the
     time from the end of the occupation to the last result. The parts of a product enter the tensor core one after the
-    other, and each needs the same time in it. So the depth follows from the latency of one product.
+    other, and each needs the same time in it. So the depth follows from the latency of one product. Products whose sums
+    are in half precision have a depth of their own, ``matrix_depth_fp16``: a short one is taken to have the same
+    latency, also where it occupies the tensor core for a shorter time.
     """
     found = {f"{name}_busy": busy_cycles({name: 1.0}, gpu, rates) for name in ARITHMETIC_CLASSES if name != "matrix"}
     found["sub_cores"] = float(gpu.core.schedulers)
     found |= {f"matrix_{name}_busy": gpu.core.schedulers / matrix_rate(name, rates) for name in MATRIX_TYPES}
-    found["matrix_depth"] = max(0.0, rates["matrix_latency"] - TIMED_PRODUCT_FLOPS * found["matrix_fp16_busy"])
+    for depth, busy in (("matrix_depth", "matrix_fp16_busy"), ("matrix_depth_fp16", "matrix_fp16_fp16_busy")):
+        found[depth] = max(0.0, rates["matrix_latency"] - TIMED_PRODUCT_FLOPS * found[busy])
     return found
 
 

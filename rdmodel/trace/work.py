@@ -51,8 +51,14 @@ INSTRUCTION_CLASSES = (*ARITHMETIC_CLASSES, *MEMORY_CLASSES)
 OPERATIONS = (*(f"{p}_{o}" for p in ("fp32", "fp16", "fp64") for o in ("add", "mul", "fma", "other")), "int")
 """Keys of `Work.operations`."""
 
-MATRIX_TYPES = ("fp16", "bf16", "tf32", "fp64", "fp8", "fp6", "fp4", "int8", "int4", "binary")
-"""Keys of `Work.matrix_flops`: types of the factors of a matrix product."""
+MATRIX_TYPES = (
+    *("fp16", "bf16", "tf32", "fp64", "fp8", "fp6", "fp4", "int8", "int4", "binary"),
+    *("fp16_fp16", "fp8_fp16"),
+)
+"""Keys of `Work.matrix_flops`: types of the factors of a matrix product.
+
+Products with sums in half precision are apart (``fp16_fp16``), since some GPUs compute them at another rate.
+"""
 
 L1_ACCESSES = ("load_global", "store_global", "atomic_global", "load_local", "store_local", "load_texture")
 """Keys of `Work.requests`, `Work.tag_lookups` and `Work.sectors`: classes of instructions that go through the L1."""
@@ -100,7 +106,7 @@ class Work:
         instruction of half precision counts once per element.
     matrix_flops
         Floating-point (or integer) operations of matrix products, two per multiply-add of the shape, by the type of
-        the factors (`MATRIX_TYPES`).
+        the factors (`MATRIX_TYPES`); apart are those whose sums are in half precision (``fp16_fp16``).
     matrix_bytes
         Bytes of factors that matrix products read from shared memory, without a load.
     requests
@@ -214,7 +220,10 @@ def work_rows(work: Work) -> list[tuple[str, float]]:
     rows = [("executed instructions", work.issued)]
     rows += [(f"  {name.replace('_', ' ')}", n) for name, n in work.instructions.items() if n]
     rows += [(f"flops, {name}", n) for name, n in work.flops.items() if n]
-    rows += [(f"flops of matrix products, {name}", n) for name, n in work.matrix_flops.items() if n]
+    for name, n in work.matrix_flops.items():
+        if n:
+            factors, _, sums = name.partition("_")
+            rows.append((f"flops of matrix products, {factors}" + (f" with sums in {sums}" if sums else ""), n))
     if work.matrix_bytes:
         rows.append(("  bytes from shared memory", work.matrix_bytes))
     for name, n in work.shared_wavefronts.items():

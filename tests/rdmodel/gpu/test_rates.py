@@ -35,6 +35,30 @@ def test_rates_give_the_peaks_of_data_sheets_at_the_clock_of_the_preset(name):
     assert found == pytest.approx(PEAKS[name], rel=0.03)
 
 
+# Peaks of matrix products of FP16 with FP16 sums, in TFLOP/s: GeForce has half of them with FP32 sums.
+HALF_SUM_PEAKS = {
+    "v100": 113, "t4": 65, "a100-40g": 312, "rtx3070": 81.3, "rtx3090": 142, "a6000": 154.8, "rtx4090": 330.3,
+    "rtx5090": 350, "h100-sxm": 1070,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HALF_SUM_PEAKS)
+def test_sums_in_half_precision_have_the_peaks_of_data_sheets(name):
+    gpu = presets.gpu(name)
+    rates, _ = presets.rates_of(gpu)
+    assert rates["matrix_fp16_fp16"] * gpu.sms * gpu.clock / 1e6 == pytest.approx(HALF_SUM_PEAKS[name], rel=0.03)
+
+
+def test_geforce_gpus_have_twice_the_rate_with_sums_in_half_precision():
+    found = {name: presets.rates_of(presets.gpu(name))[0] for name in presets.names()}
+    twice = {name for name, rates in found.items() if rates["matrix_fp16_fp16"] == 2 * rates["matrix_fp16"] > 0}
+    assert twice == {"rtx2080ti", "rtx3070", "rtx3090", "rtx4090", "rtx5090"}
+    same = found.keys() - twice
+    assert all(found[name]["matrix_fp16_fp16"] == found[name]["matrix_fp16"] for name in same)
+    assert all(found[name]["matrix_fp8_fp16"] == found[name]["matrix_fp8"] for name in same)
+    assert {n for n in twice if found[n]["matrix_fp8_fp16"] == 2 * found[n]["matrix_fp8"] > 0} == {"rtx4090", "rtx5090"}
+
+
 def test_every_preset_has_every_rate_with_a_source():
     for name in presets.names():
         rates, sources = presets.rates_of(presets.gpu(name))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import presets
+from rdmodel.timing.demands import matrix_rate
 from rdmodel.timing.latency import SAMPLED_WARPS, TRIPS, WINDOW, Latencies, follow_warps, unit_cycles
 from rdmodel.trace import ALL_NEEDS, Launch, Op
 from rdmodel.trace.expansion import expand
@@ -89,6 +90,10 @@ def units_of(name):
         ("h100-sxm", "bf16", 64, 128, 16, 4, 64),
         ("h100-sxm", "fp8", 64, 256, 32, 4, 128),
         ("h100-sxm", "fp4", 64, 256, 32, 4, 128),  # as fp8
+        ("rtx3090", "fp16", 16, 8, 16, 1, 32),
+        ("rtx3090", "fp16_fp16", 16, 8, 16, 1, 16),
+        ("rtx4090", "fp8_fp16", 16, 8, 32, 1, 16),
+        ("a6000", "fp16_fp16", 16, 8, 16, 1, 16),
     ],
 )
 def test_a_product_occupies_a_tensor_core_for_the_cycles_of_its_operations(name, type, m, n, k, warps, cycles):
@@ -100,6 +105,14 @@ def test_the_depth_leaves_the_latency_of_a_short_product_as_it_is_measured(name)
     units, rates = units_of(name), presets.rates_of(presets.gpu(name))[0]
     short = 2 * 16 * 8 * 8
     assert units["matrix_fp16_busy"] * short + units["matrix_depth"] == rates["matrix_latency"]
+    assert units["matrix_fp16_fp16_busy"] * short + units["matrix_depth_fp16"] == rates["matrix_latency"]
+
+
+def test_sums_in_half_precision_without_a_rate_have_that_of_other_sums():
+    for name in ("a100-80g", "rtx3090", "gtx480-khairy"):
+        rates = {**presets.rates_of(presets.gpu(name))[0], "matrix_fp16_fp16": 0.0, "matrix_fp8_fp16": 0.0}
+        assert matrix_rate("fp16_fp16", rates) == matrix_rate("fp16", rates)
+        assert matrix_rate("fp8_fp16", rates) == matrix_rate("fp8", rates)
 
 
 def test_an_instruction_occupies_a_unit_for_its_lanes():

@@ -115,12 +115,44 @@ def test_guards_switch_off_lanes_but_not_the_instruction():
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, "
          "{%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8};",
          "fp16", 2 * 16 * 16 * 16),
+        ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1,%r2}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%r1,%r2};",
+         "fp16_fp16", 2 * 16 * 8 * 16),
+        ("mma.sync.aligned.m16n8k32.row.col.f16.e4m3.e4m3.f16 {%r1,%r2}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%r1,%r2};",
+         "fp8_fp16", 2 * 16 * 8 * 32),
     ],
 )  # fmt: skip
 def test_a_matrix_product_has_the_operations_of_its_shape(product, type, flops):
     found = work(f"{product} ret;", 64)
     assert only(found.matrix_flops) == {type: 2 * flops}
     assert only(found.instructions) == {"matrix": 2, "branch": 2}
+
+
+@pytest.mark.parametrize(
+    ("result", "summand", "type"),
+    [("f16", "f16", "fp16_fp16"), ("f16", "f32", "fp16"), ("f32", "f16", "fp16"), ("f32", "f32", "fp16")],
+)
+def test_sums_are_in_half_precision_where_result_and_summand_are(result, summand, type):
+    # ptxas 13.0 makes HMMA.16816.F16 of the first product, and HMMA.16816.F32 of the others, for 7.5, 8.6 and 12.0.
+    fragments = {"f16": "{%r1,%r2,%r3,%r4}", "f32": "{%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}"}
+    factor = "{%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}"
+    product = (
+        f"wmma.mma.sync.aligned.row.col.m16n16k16.{result}.{summand} "
+        f"{fragments[result]}, {factor}, {factor}, {fragments[summand]};"
+    )
+    assert only(work(f"{product} ret;").matrix_flops) == {type: 2 * 16 * 16 * 16}
+
+
+def test_products_of_a_group_tell_the_type_of_their_sums():
+    for sums, type in (("f16", "fp16_fp16"), ("f32", "fp16")):
+        registers = "{%r1,%r2}" if sums == "f16" else "{%f1,%f2,%f3,%f4}"
+        found = work(
+            f"mov.b64 %rd1, 0; wgmma.mma_async.sync.aligned.m64n8k16.{sums}.f16.f16 {registers}, %rd1, %rd1, "
+            "1, 1, 1, 0, 0;",
+            128,
+            values=False,
+        )
+        assert only(found.matrix_flops) == {type: 2 * 64 * 8 * 16}
+        assert found.matrix_bytes == (64 + 8) * 16 * 2
 
 
 @pytest.mark.parametrize(("n", "first", "read"), [(128, "%rd1", (64 + 128) * 32), (8, "%rd1", (64 + 8) * 32),

@@ -94,5 +94,12 @@ def test_factors_of_bfloat16_are_told_by_the_descriptor():
     assert work_of_products("f16", 128 << 20 | 64 << 14 | 0x490)[0] == {"bf16": 3 * 2 * 128 * 64 * 16}
 
 
+@pytest.mark.parametrize(
+    ("kind", "k", "type"), [("f16", 16, "fp16_fp16"), ("f8f6f4", 32, "fp8_fp16"), ("tf32", 8, "tf32")]
+)
+def test_sums_in_half_precision_are_told_by_the_descriptor(kind, k, type):
+    assert work_of_products(kind, 128 << 20 | 64 << 14)[0] == {type: 3 * 2 * 128 * 64 * k}
+
+
 def test_a_product_whose_descriptor_is_computed_has_an_unknown_shape():
     assert work_of_products("f16", 128 << 20, before="or.b32 %d, %d, %r1;") == ({}, 0)

@@ -280,7 +280,7 @@ def test_a_group_of_products_goes_on_until_it_is_waited_for(before, after):
 
 def products_in_tensor_memory(count, steps, iterations):
     """A loop in which one thread starts `count` products of 128 x 128 x 16, and adds while they are computed."""
-    descriptor = (128 // 16) << 24 | (128 // 8) << 17
+    descriptor = (128 // 16) << 24 | (128 // 8) << 17 | 1 << 4  # sums in single precision
     products = "@%p1 tcgen05.mma.cta_group::1.kind::f16 [%r2], %rd2, %rd2, %r12, %p1;\n" * count
     return f"""{HEAD.replace("TARGET", "sm_100a")} mov.b64 %rd2, 0; mov.b32 %r12, {descriptor};
     @%p1 mbarrier.init.shared.b64 [full], 1; bar.sync 0;

@@ -39,6 +39,12 @@ def product(at, to=None):
     )
 
 
+def half_product(at):
+    """Return the product with sums in half precision that adds to the two registers from %r`at` on."""
+    sums = f"{{%r{at}, %r{at + 1}}}"
+    return f"mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {sums}, {{%r1, %r1, %r1, %r1}}, {{%r1, %r1}}, {sums}; "
+
+
 def group_product(at, n=8):
     """Return the asynchronous product that adds to the registers from %f`at` on."""
     sums = ", ".join(f"%f{at + i}" for i in range(n // 2))
@@ -80,6 +86,17 @@ def test_chains_of_products_share_the_tensor_core_in_whatever_order_they_are_wri
     assert longest(in_turns) == pytest.approx(expected, abs=LATENCY)
     # The first chains have the tensor core first, so that the last one may end alone.
     assert expected <= longest(one_by_one) <= 1.35 * expected
+
+
+def test_sums_in_half_precision_have_an_occupation_and_a_depth_of_their_own():
+    # As on a GeForce GPU: other sums take twice as long, and a product with 2048 operations has its result after 18.
+    latencies = {
+        **LATENCIES, "matrix_fp16_busy": 1 / 128, "matrix_depth": 2.0, "matrix_fp16_fp16_busy": 1 / 256,
+        "matrix_depth_fp16": 10.0,
+    }  # fmt: skip
+    assert longest(half_product(2) + half_product(4), latencies) == 2 * 16
+    assert longest(half_product(2) * 3 + "add.s32 %r8, %r2, %r2;", latencies) == 3 * (16 + 10) + 4
+    assert longest(product(0) * 3 + "add.f32 %f90, %f3, %f3;", latencies) == 3 * (32 + 2) + 4
 
 
 def test_products_and_what_needs_them_and_products_of_that_take_the_sum_of_their_times():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from rdmodel.common.late_dataclass import dataclass
+from rdmodel.trace.work import MATRIX_TYPES
 from tracegen.ptx.syntax.ast import Address, Instruction, Register, Vector
 
 Classes = Mapping[str, int]
@@ -23,8 +24,9 @@ class MachineCode:
     """The machine code of one PTX instruction.
 
     `classes` are machine instructions per warp, without those that access memory. `operations` are arithmetic per
-    thread (`rdmodel.trace.work.OPERATIONS`). `matrix_type` and `matrix_flops` are the type of the factors and the
-    operations per warp of a matrix product, which reads `matrix_bytes` of its factors from shared memory.
+    thread (`rdmodel.trace.work.OPERATIONS`). `matrix_type` (`rdmodel.trace.work.MATRIX_TYPES`) and
+    `matrix_flops` are the type and the operations per warp of a matrix product, which reads `matrix_bytes` of its
+    factors from shared memory.
     """
 
     classes: Classes = field(default_factory=dict)
@@ -227,7 +229,7 @@ _WARPS_PER_GROUP = 4
 def _product(instruction: Instruction) -> MachineCode:
     modifiers = instruction.modifiers
     shape = next((m for m in modifiers if m[0] == "m" and m[1:2].isdecimal() and "n" in m and "k" in m), None)
-    types = [m for m in modifiers if m in _MATRIX_TYPES or m in _ACCUMULATORS]
+    types = [m for m in modifiers if m in _MATRIX_TYPES or m in _ACCUMULATORS]  # result, factors, summand
     if shape is None or not types or (instruction.opcode == "wmma" and modifiers[0] != "mma"):
         return _NOTHING
     factors = types[1] if len(types) > 2 else "f16"
@@ -241,7 +243,14 @@ def _product(instruction: Instruction) -> MachineCode:
         flops //= _WARPS_PER_GROUP
     elif shape == "m8n8k4" and factors == "f16":
         flops *= 4  # each quarter of the warp computes a product of its own
-    return MachineCode({"matrix": 1}, {}, type, flops, size)
+    # ptxas makes HMMA.F16 of a product whose result and summand are both in half precision, and else HMMA.F32.
+    summand = types[0] if instruction.opcode == "wgmma" else types[-1]
+    return MachineCode({"matrix": 1}, {}, _with_sums(type, types[0] == summand == "f16"), flops, size)
+
+
+def _with_sums(factors: str, half: bool) -> str:
+    """Return the type of a product, with sums in half precision or not."""
+    return name if half and (name := f"{factors}_fp16") in MATRIX_TYPES else factors
 
 
 _FACTOR_BITS = {"fp16": 16, "bf16": 16, "tf32": 32, "fp64": 64, "fp8": 8, "fp6": 8, "fp4": 4, "int8": 8, "int4": 4}
@@ -262,8 +271,8 @@ _TENSOR_KINDS = {
 def _tensor_product(instruction: Instruction, descriptor: int) -> MachineCode:
     """Return the code of ``tcgen05.mma``, which one thread issues for its block, or for a pair of blocks.
 
-    Bits of the instruction descriptor (PTX ISA, "Instruction descriptor"): the format of A (1: bfloat16) from 7 on, N /
-    8 from 17 on, M / 16 from 24 on.
+    Bits of the instruction descriptor (PTX ISA, "Instruction descriptor"): the format of the sums (0: half precision)
+    from 4 on unless the factors have scales, that of A (1: bfloat16) from 7 on, N / 8 from 17 on, M / 16 from 24 on.
     """
     kind = next((m.removeprefix("kind::") for m in instruction.modifiers if m.startswith("kind::")), "")
     if kind not in _TENSOR_KINDS:
@@ -271,10 +280,11 @@ def _tensor_product(instruction: Instruction, descriptor: int) -> MachineCode:
     factors, k = _TENSOR_KINDS[kind]
     if kind == "f16" and descriptor >> 7 & 7 == 1:
         factors = "bf16"
+    half = kind in ("f16", "f8f6f4") and descriptor >> 4 & 3 == 0
     m, n = (descriptor >> 24 & 31) * 16, (descriptor >> 17 & 63) * 8
     # The first factor is in shared memory if its operand is a descriptor, and else in tensor memory.
     rows = n if isinstance(instruction.operands[1], Address) else m + n
-    return MachineCode({"other": 1}, {}, factors, 2 * m * n * k, _bytes_of(rows * k, factors))
+    return MachineCode({"other": 1}, {}, _with_sums(factors, half), 2 * m * n * k, _bytes_of(rows * k, factors))
 
 
 def _of(name: str) -> Callable[[Instruction], MachineCode]:

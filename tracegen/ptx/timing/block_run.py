@@ -23,7 +23,7 @@ from tracegen.ptx.timing.asynchronous_pieces import (
     TimedPiece,
     product_cycles,
 )
-from tracegen.ptx.timing.links import Product
+from tracegen.ptx.timing.links import Product, depth_of
 
 LINE = 128
 """Bytes of a line: the lines of a bulk copy come from DRAM independently of each other."""
@@ -242,7 +242,7 @@ class BlockRun:
         end = start + product_cycles(product, self._latencies) / len(sub_cores)
         for free in sub_cores:
             free["matrix"] = end
-        return end + self._latencies["matrix_depth"]
+        return end + depth_of(product, self._latencies)
 
     def _note(self, warp: TimedWarp, own: AsynchronousPiece, event: Event, time: float) -> bool:
         """Do what a warp does at a barrier, or asynchronously; return whether it waits for other warps."""

@@ -19,9 +19,10 @@ ACCESS = "access"
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A matrix product: the type of its factors, its operations per warp, and whether the warp goes on at once.
+    """A matrix product: its type, its operations per warp, and whether the warp goes on at once.
 
-    Asynchronous products (``wgmma``) that add to the same registers follow one another without a wait for results.
+    Types are those of `rdmodel.trace.work.MATRIX_TYPES`. Asynchronous products (``wgmma``) that add to the same
+    registers follow one another without a wait for results.
     """
 
     type: str
@@ -88,6 +89,12 @@ def latency_of(link: Link, latencies: Mapping[str, float]) -> float:
         return 0.0
     mean = latencies[link.latency]
     return latencies.get(f"{link.latency}:{link.pc}", mean) if link.memory else mean
+
+
+def depth_of(product: Product, latencies: Mapping[str, float]) -> float:
+    """Return the cycles from the end of the occupation of a tensor core by a product to its result."""
+    sums = product.type.partition("_")[2]
+    return latencies.get(f"matrix_depth_{sums}", latencies["matrix_depth"])
 
 
 def with_lifetimes(links: Sequence[Link], alive: Sequence[int]) -> list[Link]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from rdmodel.trace.conversion_units import PACKED, UNITS
-from tracegen.ptx.timing.links import Link, Product, latency_of
+from tracegen.ptx.timing.links import Link, Product, depth_of, latency_of
 
 _SHARED_UNITS = {PACKED: "fp32", "conversion_64": "conversion", **{name: unit for name, (unit, _) in UNITS.items()}}
 """Classes whose instructions occupy the units of another class, on GPUs since compute capability 8.6."""
@@ -68,7 +68,7 @@ class SubCore:
 
     `latencies` has, beside the latency of each class, the cycles for which an instruction occupies its unit
     (``fp32_busy``), those for an operation of a product (``matrix_fp16_busy``), and those from the end of the
-    occupation by a product to its result (``matrix_depth``).
+    occupation by a product to its result (``matrix_depth``, or with sums in half precision ``matrix_depth_fp16``).
     """
 
     def __init__(self, latencies: Mapping[str, float]) -> None:
@@ -130,4 +130,4 @@ class WarpSchedule:
         if product.asynchronous:
             # Each part of the next product follows the same part of this one.
             self._next |= dict.fromkeys(link.dst, max(start + latency, end))
-        return start, max(start + latency, end + self._core.latencies["matrix_depth"])
+        return start, max(start + latency, end + depth_of(product, self._core.latencies))
