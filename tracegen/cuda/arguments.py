@@ -21,6 +21,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,11 +35,13 @@ from rdmodel.errors import ConfigError, unknown
 from tracegen.cuda import array_arguments
 from tracegen.cuda.element_types import ADDRESS_TYPES, is_pointer, pointed_element
 from tracegen.cuda.structures import (
+    NARROW_BYTES,
     POINTER_BYTES,
     STRUCT,
     Structure,
     StructureValue,
     declared_structure,
+    pack_narrow_float,
     pack_structure,
 )
 from tracegen.cuda.textures import TEXELS, TextureValue, is_texture, make_value, texture_options
@@ -248,14 +251,15 @@ def fit_argument(value: Any, parameter: KernelParameter) -> ArgumentValue:
     """Convert a value to the type of `parameter`; raises `ConfigError` if it does not fit.
 
     A pointer takes an array, whose elements must have the type that it points to, if that is known. A whole number
-    must fit the width of the type, signed or not. A structure passed by value is given as its bytes. An untyped
-    parameter (``b32``) also takes the bits of a floating-point number.
+    must fit the width of the type, signed or not. A structure passed by value is given as its bytes, or as a number if
+    it is one in half precision or bfloat16. An untyped parameter (``b32``) also takes the bits of a floating-point
+    number.
     """
     where = f"argument {parameter}"
     if parameter.bytes is not None:
         if isinstance(value, Mapping):
             return _fit_structure(value, parameter, where)
-        data = value.tobytes() if isinstance(value, np.void) else value
+        data = value.tobytes() if isinstance(value, np.void) else _narrow_float(value, parameter, where)
         if not isinstance(data, bytes) or len(data) != parameter.bytes:
             fields = ", or its fields by name" if parameter.structure else ""
             raise ConfigError(
@@ -301,6 +305,8 @@ def _fields(text: str, name: str) -> dict[str, str]:
     """Return the fields in the text of a structure: ``x=float[n, 4], n=4``."""
     if text.count("{") > _MAX_NESTING:
         raise ConfigError(f"argument {name}: has more than {_MAX_NESTING} structures inside")
+    if not text.strip():
+        return {}
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "{[") - (letter in "}]")
@@ -315,6 +321,24 @@ def _fields(text: str, name: str) -> dict[str, str]:
             raise ConfigError(f"argument {name}: {part.strip()!r}: must be FIELD=VALUE, each field once")
         fields[field.strip()] = value.strip()
     return fields
+
+
+def _narrow_float(value: Any, parameter: KernelParameter, where: str) -> Any:
+    """Return the bytes of a number for a parameter in half precision or in bfloat16, and other values as they are."""
+    if parameter.bytes != NARROW_BYTES or not isinstance(value, int | float | np.integer | np.floating):
+        return value
+    number = value.item() if isinstance(value, np.generic) else value
+    packed = pack_narrow_float(number, parameter.declared, where)
+    if packed is not None or parameter.declared is not None:
+        return value if packed is None else packed
+    if isinstance(value, np.float16):
+        return value.tobytes()
+    if number == 0 and math.copysign(1, number) > 0:
+        return bytes(NARROW_BYTES)  # zero has the same bits in all types
+    raise ConfigError(
+        f"{where}={number!r}: the type of the {NARROW_BYTES} bytes is not known: declare it, as in "
+        f"{{{STRUCT}=half x, x={number!r}}} or {{{STRUCT}=__nv_bfloat16 x, x={number!r}}}"
+    )
 
 
 def _fit_structure(fields: Mapping[str, Any], parameter: KernelParameter, where: str) -> StructureValue:

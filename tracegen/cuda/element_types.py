@@ -62,11 +62,19 @@ _ARGUMENT_NAMES = {
 """Names of element types in arguments, by kind and bytes."""
 
 
+_NARROW_FLOATS = {
+    **dict.fromkeys(("half", "__half", "c10::Half"), "float"),
+    **dict.fromkeys(("__nv_bfloat16", "nv_bfloat16", "__bf16", "c10::BFloat16"), "bfloat"),
+}
+"""Kinds of the floating-point types of 2 bytes, which are structures in C++."""
+
+
 @dataclass(frozen=True, slots=True)
 class ElementType:
     """The elements that a pointer of a kernel points to: the `kind` (integer, float or any), the bytes of a component.
 
-    Signed and unsigned integers are of one kind: they have the same bytes in memory.
+    Signed and unsigned integers are of one kind: they have the same bytes in memory. A value may also be of the kind
+    bfloat, the upper half of a float of 4 bytes.
     """
 
     kind: str
@@ -111,6 +119,8 @@ def value_type(name: str) -> ElementType | None:
     """Return the components of a value of this C++ type; None if they are unknown."""
     if name == "dim3":
         return ElementType("integer", 4)
+    if name in _NARROW_FLOATS:
+        return ElementType(_NARROW_FLOATS[name], 2)
     element = _TYPES.get(name)
     return None if element is None or element.kind == "any" else element
 

@@ -22,6 +22,8 @@ from tracegen.cuda.textures import TextureValue
 from tracegen.cuda.tokens import Token, TokenKind, tokenise
 
 POINTER_BYTES = 8
+NARROW_BYTES = 2
+"""Bytes of a pointer, and of a number in half precision or in bfloat16."""
 
 HANDLE_TYPES = frozenset({"cudaTextureObject_t", "cudaSurfaceObject_t", "unsigned long long"})
 """Types of textures and surfaces, which are numbers in the code of the device."""
@@ -202,15 +204,38 @@ def _pack_field(part: StructureField, value: Any, where: str) -> StructureValue:
     return StructureValue(b"".join(_pack_number(number, known.kind, size, where) for number in given))
 
 
+def pack_narrow_float(number: float, declared: str | None, where: str) -> bytes | None:
+    """Return the bytes of a number of the C++ type `declared`; None unless it is a floating-point type of 2 bytes.
+
+    Raises `ConfigError` for a number that is too large.
+    """
+    known = value_type((declared or "").removeprefix("const "))
+    if known is None or known.bytes != NARROW_BYTES or known.kind == "integer":
+        return None
+    return _pack_number(number, known.kind, known.bytes, where)
+
+
 def _pack_number(number: Any, kind: str, size: int, where: str) -> bytes:
-    if kind == "float" and isinstance(number, int | float):
+    if kind in ("float", "bfloat") and isinstance(number, int | float):
         with suppress(OverflowError, struct.error):
-            return struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], number)
+            return _bfloat(number) if kind == "bfloat" else struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], number)
     elif isinstance(number, int) and -(1 << 8 * size - 1) <= number < 1 << 8 * size:
         return (number % (1 << 8 * size)).to_bytes(size, "little")
     raise ConfigError(
-        f"{where}={number!r}: must be a {'number' if kind == 'float' else 'whole number'} of {size} bytes"
+        f"{where}={number!r}: must be a {'whole number' if kind == 'integer' else 'number'} of {size} bytes"
     )
+
+
+def _bfloat(number: float) -> bytes:
+    """Return the bytes of a bfloat16: the nearest to the number in single precision, or the even one of two."""
+    single = struct.pack("<f", number)
+    bits = int.from_bytes(single, "little")
+    if not math.isfinite(number):
+        return single[2:]
+    upper = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    if upper & 0x7F80 == 0x7F80:  # rounded to infinity
+        raise OverflowError
+    return upper.to_bytes(NARROW_BYTES, "little")
 
 
 # ---- layout

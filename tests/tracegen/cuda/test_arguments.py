@@ -254,6 +254,88 @@ def test_a_structure_is_given_as_its_bytes():
         fit_argument(b"123", parameter)
 
 
+HALF, BFLOAT, UNDECLARED = (
+    KernelParameter("alpha", "k_param_0", "b8", bytes=2, declared=declared)
+    for declared in ("__half", "__nv_bfloat16", None)
+)
+
+
+@given(st.floats(-60000, 60000) | st.sampled_from([0, 1, -2, True, np.float64(0.1), np.int32(3)]))
+def test_a_number_for_a_parameter_in_half_precision_is_the_nearest_one(number):
+    assert fit_argument(number, HALF) == np.float16(number).tobytes()
+
+
+def bfloats():
+    """Return all finite bfloat16 as floats of 8 bytes, by their bits."""
+    bits = np.arange(1 << 16, dtype=np.uint32)
+    bits = bits[bits & 0x7F80 != 0x7F80]
+    return bits, (bits << 16).view(np.float32).astype(np.float64)
+
+
+@given(st.floats(-3e38, 3e38) | st.sampled_from([0, 1, 3, 1.00390625, 1.01171875, -1e-40]))
+def test_a_number_for_a_parameter_in_bfloat16_is_the_nearest_one(number):
+    bits, numbers = bfloats()
+    found = int.from_bytes(fit_argument(number, BFLOAT), "little")
+    distances = np.abs(numbers - float(np.float32(number)))
+    nearest = bits[distances == distances.min()]
+    assert found in nearest
+    assert len(set(numbers[distances == distances.min()])) == 1 or found % 2 == 0
+
+
+def test_numbers_that_are_not_finite_keep_their_kind_in_bfloat16():
+    for number in (float("inf"), float("-inf"), float("nan")):
+        upper = np.frombuffer(b"\0\0" + fit_argument(number, BFLOAT), np.float32)[0]
+        assert np.array_equal(upper, np.float32(number), equal_nan=True)
+
+
+def test_a_number_whose_type_ptx_does_not_tell_is_taken_if_it_is_safe():
+    assert fit_argument(0.0, UNDECLARED) == fit_argument(0, UNDECLARED) == bytes(2)
+    assert fit_argument(np.float16(1.5), UNDECLARED) == np.float16(1.5).tobytes()
+    declared = parse_argument("{struct=half x, x=1.5}", "alpha")
+    assert fit_argument(declared, UNDECLARED).data == np.float16(1.5).tobytes()
+    declared = parse_argument("{struct=__nv_bfloat16 x, x=1.5}", "alpha")
+    assert fit_argument(declared, UNDECLARED).data == bytes([0xC0, 0x3F])
+
+
+@pytest.mark.parametrize(
+    ("number", "parameter", "message"),
+    [
+        (1e6, HALF, "argument alpha=1000000.0: must be a number of 2 bytes"),
+        (10**400, BFLOAT, "must be a number of 2 bytes"),
+        (3.4e38, BFLOAT, "must be a number of 2 bytes"),
+        (
+            1.0,
+            UNDECLARED,
+            "argument alpha=1.0: the type of the 2 bytes is not known: declare it, as in {struct=half x, ",
+        ),
+        (-0.0, UNDECLARED, "or {struct=__nv_bfloat16 x, x=-0.0}"),
+        ("1", HALF, "argument alpha: must be the 2 bytes of a structure"),
+        ([1.0], HALF, "argument alpha: must be the 2 bytes of a structure"),
+        (np.complex64(0), UNDECLARED, "argument alpha: must be the 2 bytes of a structure"),
+        (
+            1,
+            KernelParameter("p", "k", "b8", bytes=2, declared="Pair"),
+            "argument p: must be the 2 bytes of a structure",
+        ),
+        (
+            1,
+            KernelParameter("p", "k", "b8", bytes=2, declared="char2"),
+            "argument p: must be the 2 bytes of a structure",
+        ),
+    ],
+)
+def test_a_number_that_does_not_fit_two_bytes_is_refused(number, parameter, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        fit_argument(number, parameter)
+
+
+@pytest.mark.parametrize("text", ["{}", "{ }", " {} "])
+def test_braces_without_fields_are_zeros(text):
+    assert parse_argument(text, "p") == {}
+    assert fit_argument(parse_argument(text, "p"), KernelParameter("p", "k", "b8", bytes=8)).data == bytes(8)
+    assert parse_argument("{inner={}, n=1}", "p") == {"inner": {}, "n": 1}
+
+
 # ---- launch files
 
 SCAN = """

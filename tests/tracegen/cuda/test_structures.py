@@ -101,6 +101,22 @@ def test_a_structure_without_fields_is_zeros_also_if_its_layout_is_unknown():
     assert x.tolist() == [7]
 
 
+@need_nvrtc
+@pytest.mark.parametrize(("type", "header"), [("__half", "cuda_fp16.h"), ("__nv_bfloat16", "cuda_bf16.h")])
+@pytest.mark.parametrize("linkage", ["", 'extern "C"'])
+def test_parameters_and_fields_of_two_bytes_are_given_as_numbers(type, header, linkage):
+    program = f"""#include <{header}>
+    struct Pair {{ {type} a; int n; {type} b; }};
+    {linkage} __global__ void k({type} alpha, Pair p, float *x) {{
+      x[0] = (float)alpha;
+      x[1] = (float)p.a + (float)p.b;
+    }}
+    """
+    x = np.zeros(2, np.float32)
+    cuda.trace(program, "k", 1, 1, {"alpha": "1.5", "p": "{a=0.25, b=2}", "x": x}, check=True)
+    assert x.tolist() == [1.5, 2.25]
+
+
 @pytest.mark.parametrize(
     "members",
     [
