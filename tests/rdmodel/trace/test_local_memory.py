@@ -13,6 +13,7 @@ from rdmodel.trace.caching import CachedTrace, MaterialisedTrace
 from rdmodel.trace.displaced import DisplacedTrace
 from rdmodel.trace.local_memory import LocalMemory
 from tracegen import cuda
+from tracegen.ptx.registers import local_arrays
 
 A100 = presets.gpu("a100-40g")
 
@@ -36,6 +37,12 @@ $read:
 
 THREADS = 256
 BLOCK_BYTES = 4 * WORDS * THREADS
+
+
+@pytest.fixture(autouse=True)
+def arrays_in_memory(monkeypatch):
+    """Hide the assembler, which would have these small arrays in registers."""
+    monkeypatch.setattr(local_arrays, "assemblies", lambda *_: [])
 
 
 def make_trace(blocks: int):

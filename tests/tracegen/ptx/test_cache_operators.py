@@ -9,12 +9,19 @@ from rdmodel.trace.cache_ops import CACHE_OP_NAMES
 from tests.support.ptx_kernels import module_of
 from tracegen.ptx.emulator.emulated_launch import LoadedModule
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
+from tracegen.ptx.registers import local_arrays
 
 KERNEL = """
 .entry k(.param .u64 x) {
   .reg .b32 %r<9>; .reg .b64 %rd<9>; .local .u32 v; .shared .u32 tile;
   ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd2, %rd1, %rd2;
 """
+
+
+@pytest.fixture(autouse=True)
+def arrays_in_memory(monkeypatch):
+    """Hide the assembler, which would have these small arrays in registers."""
+    monkeypatch.setattr(local_arrays, "assemblies", lambda *_: [])
 
 
 def trace_of(body):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.cubins import cubin
 from tests.support.examples import examples
 from tracegen import cuda
 from tracegen.cuda import nvrtc
@@ -34,17 +35,6 @@ def branch(at: int, target: int, architecture: int) -> tuple[int, int]:
         number = words >> 8 & (1 << 48) - 1
         return 0x947 | (words & 255) << 16 | (number & (1 << 30) - 1) << 34, number >> 30
     return 0x947 | (distance & 0xFFFFFFFF) << 32, distance >> 32 & 0x3FFFF
-
-
-def cubin(*instructions: tuple[int, int], kernel: str = "k") -> bytes:
-    """Return a file in ELF format with the code of a kernel."""
-    text = b"".join(struct.pack("<QQ", *words) for words in instructions)
-    names = b"\0.shstrtab\0" + f".text.{kernel}".encode() + b"\0"
-    head = b"\x7fELF\x02\x01\x01" + bytes(9) + bytes(24)
-    table = 64 + len(names) + len(text)
-    head += struct.pack("<QI6H", table, 0, 64, 0, 0, 64, 3, 1)
-    rows = [(0, 0, 0, 0, 0, 0), (1, 3, 0, 0, 64, len(names)), (11, 1, 0, 0, 64 + len(names), len(text))]
-    return head + names + text + b"".join(struct.pack("<IIQQQQ", *row) + bytes(24) for row in rows)
 
 
 def stalls(*instructions: tuple[int, int], architecture: int = 86) -> float:

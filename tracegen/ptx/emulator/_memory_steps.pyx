@@ -11,7 +11,7 @@ from tracegen.ptx.emulator._lanes cimport WARP, derive_warps
 from tracegen.ptx.emulator._log cimport OP_ATOMIC, OP_LOAD, OP_STORE
 from tracegen.ptx.emulator._threads cimport NO_MEMORY, OUTSIDE, UNCOMPUTED, UNFINISHED, StepCounts
 from tracegen.ptx.isa._code cimport (
-    ASYNC, ATOM, BITS, CONST, EXECUTE, GENERIC, GLOBAL, LOAD, LOCAL, NARROW, POISONED, SHARED, SIGNED, STORE, SUST,
+    ASYNC, ATOM, BITS, CONST, EXECUTE, GENERIC, GLOBAL, KEPT, LOAD, LOCAL, NARROW, POISONED, SHARED, SIGNED, STORE, SUST,
     TRACK, Code, Lanes,
 )
 
@@ -101,7 +101,7 @@ cdef class MemorySteps(ArithmeticSteps):
             self.counts[self.step].local += lanes.warps
         elif space == SHARED:
             self.count_banks(code, lanes, place, size)
-        if recorded or space == SHARED:
+        if recorded or space == SHARED or space == KEPT:
             self.wait(lanes, code.src[0])
             if code.op != LOAD and not code.flags & ASYNC:
                 for i in range(1, 5):

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.checks import check_int
-from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
 from rdmodel.trace import WARP, ArrayInfo, Columns, InstructionSource, Launch, RegisterUse, Work
 from rdmodel.trace.local_memory import LocalMemory
@@ -48,7 +47,7 @@ from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.inner_loops import find_inner_loops
 from tracegen.ptx.lowering.lowering import lower_kernel
-from tracegen.ptx.lowering.notes import decisive_variables
+from tracegen.ptx.lowering.notes import decisive_variables, describe_unfilled
 from tracegen.ptx.lowering.poisoning import PoisonFlow
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, encode_steps
 from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_slots
@@ -56,6 +55,7 @@ from tracegen.ptx.lowering.slicing import changes_data, depends_on_data, tainted
 from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.registers.counting import count_registers
+from tracegen.ptx.registers.local_arrays import keeps_arrays
 from tracegen.ptx.syntax.ast import Module
 from tracegen.ptx.timing.asynchronous_pieces import mark_events
 from tracegen.ptx.timing.chains import Chain
@@ -163,8 +163,8 @@ class LoadedModule:
     def program(self, kernel: str, *, clustered: bool = False, architecture: int | None = None) -> LoweredKernel:
         """Return a kernel as steps, as it is assembled for an architecture; None: that of the module.
 
-        It is the same one for architectures whose assembler unrolls the same loops. Raises `ConfigError` for an unknown
-        kernel, and `TraceError`.
+        It is the same one for architectures whose assembler unrolls the same loops, and keeps the same arrays in
+        registers. Raises `ConfigError` for an unknown kernel, and `TraceError`.
         """
         if kernel not in self.module.kernels:
             raise ConfigError(unknown("kernel", kernel, self.module.kernels))
@@ -172,10 +172,11 @@ class LoadedModule:
         asked = kernel, clustered, architecture
         if asked not in self._programs:
             loops = tuple(tuple(find_inner_loops(each, architecture)) for each in self.module.functions.values())
-            if (key := (kernel, clustered, loops)) not in self._programs:
+            kept = keeps_arrays(self.module, kernel, architecture)
+            if (key := (kernel, clustered, loops, kept)) not in self._programs:
                 self._programs[key] = lower_kernel(
                     self.module, kernel, self._addresses, self.parameters.base,
-                    clustered=clustered, architecture=architecture,
+                    clustered=clustered, architecture=architecture, keeps_arrays=kept,
                 )  # fmt: skip
             self._programs[asked] = self._programs[key]
         return self._programs[asked]
@@ -331,15 +332,10 @@ class EmulatedLaunch:
     def notes(self) -> tuple[str, ...]:
         """Sentences about parts of the kernel that are executed differently than on a GPU; usually none."""
         unfilled = decisive_variables(self._program, self._decisive, self._machine.unfilled)
-        names = ", ".join(base_name(name) for name in unfilled)
         blocks = (_BLOCK_NOTE,) if self._machine.textures.has_blocks and texture_axes(self._program) else ()
         if not unfilled:
             return blocks
-        constants = f"addresses or branches depend on variables that hold zeros, since they were not filled: {names}"
-        constants += (
-            f" (fill them with --arg symbol:{base_name(unfilled[0])}=..., or 'variables' in Python or in a launch file)"
-        )
-        return (constants, *blocks)
+        return (describe_unfilled(unfilled), *blocks)
 
     @cached_property
     def cache_ops(self) -> NDArray[np.uint8] | None:

@@ -13,7 +13,7 @@ from tracegen.ptx.isa.special_registers import block_index
 from tracegen.ptx.lowering.memory_and_shuffles import CLUSTER_BARRIER
 from tracegen.ptx.lowering.poisoning import PoisonFlow
 from tracegen.ptx.lowering.program import LoweredKernel, Step
-from tracegen.ptx.lowering.slicing import is_memory_step
+from tracegen.ptx.lowering.slicing import REGISTER_SPACES, is_memory_step
 
 _AT_MBARRIER = 255
 """Number that the emulator gives to threads at an mbarrier in place of the number of a barrier."""
@@ -33,7 +33,7 @@ class StoppedLaunch:
     limit: int
 
 
-NOT_ALLOCATED = ("SHARED", "LOCAL", "FRAME")
+NOT_ALLOCATED = frozenset({"SHARED", "LOCAL", *REGISTER_SPACES})
 """Spaces of memory in which there are no allocations."""
 
 
@@ -99,7 +99,8 @@ class LaunchErrors:
     def _where_is(self, space: str, address: int) -> str:
         if space in NOT_ALLOCATED:
             size = self._launched.shared if space == "SHARED" else self._launched.local
-            return f"offset {address} of {space.lower()} memory ({size} bytes)"
+            name = "local" if space == "KEPT" else space.lower()
+            return f"offset {address} of {name} memory ({size} bytes)"
         return f"address {address:#x}, {self._launched.memory.describe(address)}"
 
     def _deadlock(self, emulator: Emulator, block: int) -> TraceError:

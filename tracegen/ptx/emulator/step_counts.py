@@ -13,7 +13,7 @@ from tracegen.ptx.lowering.constants import constant_loads, constant_slots
 from tracegen.ptx.lowering.fusion import fused_instructions
 from tracegen.ptx.lowering.machine_code import MachineCode, machine_code
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
-from tracegen.ptx.lowering.slicing import is_memory_step
+from tracegen.ptx.lowering.slicing import REGISTER_SPACES, is_memory_step
 
 COUNTS = ("issued", "warps", "lanes", "shared", "local", "wavefronts", "groups", "active")
 """Columns of the counters; the struct `StepCounts` of the emulator is their twin."""
@@ -62,9 +62,9 @@ class WorkTable:
 
     def _add_access(self, index: int, step: Step) -> None:
         verb = _VERBS[step.op]
-        if step.space != "FRAME" and "LAZY" not in step.flags:
+        if step.space not in REGISTER_SPACES and "LAZY" not in step.flags:
             self._shared[index] = [name == f"{verb}_shared" for name in SHARED_ACCESSES]
-        if step.space == "FRAME" or step.flags & {"LAZY", "ASYNC"}:
+        if step.space in REGISTER_SPACES or step.flags & {"LAZY", "ASYNC"}:
             return
         if step.space == "GENERIC":
             self._generic.append((index, verb))

@@ -25,7 +25,8 @@ cpdef enum Kind:
     UNSIGNED, SIGNED, FLOAT
 
 cpdef enum Space:
-    GLOBAL, LOCAL, SHARED, CONST, FRAME, GENERIC
+    # FRAME: parameters of functions; KEPT: local arrays that machine code has in registers
+    GLOBAL, LOCAL, SHARED, CONST, FRAME, GENERIC, KEPT
 
 cpdef enum Flag:
     EXECUTE = 1        # compute the values; otherwise only addresses, dependences and counts matter

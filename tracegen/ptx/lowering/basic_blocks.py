@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.loop_counters import find_counter
 from tracegen.ptx.lowering.program import LoweredKernel, Step
-from tracegen.ptx.lowering.slicing import is_memory_step, spaces_of
+from tracegen.ptx.lowering.slicing import REGISTER_SPACES, is_memory_step, spaces_of
 
 PREDICATED_INSTRUCTIONS = 7
 """Most instructions of a branch that predicates replace (CUDA C Programming Guide 4, "Control Flow Instructions")."""
@@ -84,5 +84,5 @@ def _copies(program: LoweredKernel, header: int, end: int) -> int:
     body = program.steps[header : end + 1]
     counter = find_counter(program, body)
     advance = counter.step if counter else 0
-    accesses = sum(is_memory_step(step) and bool(spaces_of(step) - {"SHARED", "FRAME"}) for step in body)
+    accesses = sum(is_memory_step(step) and bool(spaces_of(step) - {"SHARED", *REGISTER_SPACES}) for step in body)
     return advance if 1 < advance <= accesses else 1

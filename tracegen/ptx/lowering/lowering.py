@@ -43,16 +43,20 @@ def lower_kernel(
     *,
     clustered: bool = False,
     architecture: int | None = None,
+    keeps_arrays: bool = False,
 ) -> LoweredKernel:
     """Lower `kernel` of `module`.
 
     `addresses` are the device addresses of the module's variables. `parameters` is the device address of the kernel's
     parameters, for code that takes their address. If the launch is `clustered`, addresses in shared memory depend on
-    the block. Loops are unrolled as the assembler does for an `architecture`, by default that of the module. Raises
-    `TraceError` for code that no launch can execute, such as a jump to a missing label.
+    the block. Loops are unrolled as the assembler does for an `architecture`, by default that of the module. If the
+    assembler `keeps_arrays` in registers, accesses to local memory are moves. Raises `TraceError` for code that no
+    launch can execute, such as a jump to a missing label.
     """
     architecture = module.architecture if architecture is None else architecture
-    return _Lowering(module, module.functions[kernel], addresses, parameters, clustered, architecture).run()
+    lowering = _Lowering(module, module.functions[kernel], addresses, parameters, clustered, architecture)
+    lowering.keep_arrays(keeps_arrays)
+    return lowering.run()
 
 
 def lay_out(variables: tuple[Variable, ...]) -> tuple[list[int], int]:
@@ -104,6 +108,10 @@ class _Lowering:
         self._copies = sum(len(function.body or ()) + 1 for function in self._calls.order)
         self._translation = Translation(self._steps, OPCODE_RULES)
         self._translation.references = frozenset(v.name for v in module.variables.values() if is_reference(v))
+
+    def keep_arrays(self, keeps_arrays: bool) -> None:
+        """Take accesses to local memory as moves between registers, or not."""
+        self._translation.keeps_arrays = keeps_arrays
 
     def run(self) -> LoweredKernel:
         local, shared = self._place_memory()

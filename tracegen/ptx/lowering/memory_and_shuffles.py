@@ -59,6 +59,8 @@ def access_fields(t: Translation, operand: Operand, space: str = "") -> dict[str
         raise UnsupportedError
     guard, base = t.guard(), operand.base
     space = space or _space(t)
+    if space == "LOCAL" and t.keeps_arrays:
+        space, t.counted = "KEPT", False  # a move between registers, which register allocation removes
     offset, slot = wrapped(operand.offset), t.constant(0)
     if isinstance(base, Register):
         slot = t.register(base)

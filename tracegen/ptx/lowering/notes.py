@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+from rdmodel.common.kernel_names import base_name
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 
 _MEMORY_STEPS = frozenset({"LOAD", "STORE", "ATOM", "TEX", "SULD", "SUST"})
@@ -49,3 +50,12 @@ def _pointers(program: LoweredKernel, places: Mapping[str, tuple[int, int]]) -> 
                     known |= pointers[slot]
                     waiting.append(written)
     return pointers
+
+
+def describe_unfilled(variables: Sequence[str]) -> str:
+    """Return a sentence about variables that decide about addresses or branches, but were not filled."""
+    names = [base_name(name) for name in variables]
+    return (
+        f"addresses or branches depend on variables that hold zeros, since they were not filled: {', '.join(names)} "
+        f"(fill them with --arg symbol:{names[0]}=..., or 'variables' in Python or in a launch file)"
+    )

@@ -17,6 +17,7 @@ from tracegen.ptx.lowering.slicing import (
     PARAMETER,
     PRIVATE,
     READS,
+    REGISTER_SPACES,
     WRITES,
     spaces_moved,
     spaces_read,
@@ -189,7 +190,7 @@ class _PointerFlow:
     def _has_at_launch(self, place: str) -> bool:
         if place in self._holders:
             return True
-        if place in ("SHARED", "LOCAL", "FRAME"):
+        if place in {"SHARED", "LOCAL", *REGISTER_SPACES}:
             return False  # nothing is in there when a block begins
         return place.startswith(PARAMETER) or self._holds_addresses(place)
 

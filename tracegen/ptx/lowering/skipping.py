@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.poisoning import PoisonFlow
 from tracegen.ptx.lowering.program import NO_SLOT, Step
-from tracegen.ptx.lowering.slicing import Slice, all_arrays
+from tracegen.ptx.lowering.slicing import REGISTER_SPACES, Slice, all_arrays
 
 _MAX_REGION = 4096
 """Maximum number of steps of a region that is examined."""
@@ -125,4 +125,4 @@ def _apart(steps: Sequence[Step], first: int, join: int) -> Region | None:
 
 
 def _has_effect(step: Step) -> bool:
-    return step.op in _EFFECTS or (step.op == "LOAD" and step.space not in ("SHARED", "FRAME"))
+    return step.op in _EFFECTS or (step.op == "LOAD" and step.space not in {"SHARED", *REGISTER_SPACES})

@@ -19,6 +19,9 @@ _CONTROL_OPS = ("BRX", "RET", "BAR")
 
 _RECORDED_SPACES = frozenset({"GLOBAL", "LOCAL", "CONST"})
 
+REGISTER_SPACES = frozenset({"FRAME", "KEPT"})
+"""Spaces whose contents machine code has in registers: parameters of functions, and some local arrays."""
+
 
 ANYWHERE = "anywhere"
 """Target of an access to global memory that may address any array."""

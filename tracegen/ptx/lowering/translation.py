@@ -60,6 +60,7 @@ class Translation:
 
     `slots` holds None for a register, and the constant for every other slot. `counted` tells whether the instruction
     probably exists in machine code. `references` are the variables that are references to textures or surfaces.
+    `keeps_arrays` tells whether machine code has the local arrays in registers.
     """
 
     def __init__(self, steps: list[Step], rules: Mapping[str, Callable[[Translation], None]]) -> None:
@@ -70,6 +71,7 @@ class Translation:
         self._registers: dict[tuple[str, str], int] = {}
         self._constants: dict[Constant, int] = {}
         self.references: frozenset[str] = frozenset()
+        self.keeps_arrays = False
         self.scope: FunctionScope
         self.instruction: Instruction
         self._pc = 0

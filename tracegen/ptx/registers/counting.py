@@ -25,7 +25,7 @@ def count_registers(module: Module, kernel: str, capability: tuple[int, int] | N
     """
     if capability is not None:
         architecture = 10 * capability[0] + capability[1]
-        for number, assembled in _attempts(module, architecture):
+        for number, assembled in assemblies(module, architecture):
             found = assembled.get(kernel)
             if found is not None:
                 source = ASSEMBLED if number == architecture else f"{ASSEMBLED} for sm_{number}"
@@ -36,7 +36,7 @@ def count_registers(module: Module, kernel: str, capability: tuple[int, int] | N
     return RegisterUse(estimate_registers(module, kernel), ESTIMATED)
 
 
-def _attempts(module: Module, architecture: int) -> Iterator[tuple[int, Mapping[str, Assembled]]]:
+def assemblies(module: Module, architecture: int) -> Iterator[tuple[int, Mapping[str, Assembled]]]:
     """Yield architectures, the given one first, and what assemblers say of the module's kernels for each."""
     own = module.assembler
     yield architecture, assemble(module.text, architecture, module.relocatable)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 _READ_CYCLES = 3
 """Cycles after its issue in which an instruction reads its operands."""
 
-_BYTES = 16
+INSTRUCTION_BYTES = 16
 """Bytes of an instruction, since Volta."""
 
 _MULTIPLY_ADD, _BRANCHES = 0x023, (0x947, 0x547)
@@ -44,7 +44,7 @@ def operand_stalls(code: bytes, kernel: str, architecture: int) -> float:
     code without such instructions, or without the kernel. O(instructions).
     """
     text = section(code, f".text.{kernel}")
-    if len(text) < _BYTES or len(text) % _BYTES:
+    if len(text) < INSTRUCTION_BYTES or len(text) % INSTRUCTION_BYTES:
         return 0.0
     words = np.frombuffer(text, "<u8").reshape(-1, 2)
     reads = list(_reads(words))
@@ -93,7 +93,7 @@ def _innermost_loops(words: NDArray[Any], architecture: int) -> list[tuple[int, 
             distance = 4 * (_signed(low >> 34 | (high & 0x3FFFF) << 30, 48) << 8 | (low >> 16 & 255))
         else:
             distance = _signed(low >> 32 | (high & 0x3FFFF) << 32, 50)
-        target = at + 1 + distance // _BYTES
+        target = at + 1 + distance // INSTRUCTION_BYTES
         if 0 <= target < at:
             found.add((target, at + 1))
     return [

@@ -19,7 +19,7 @@ from tracegen.ptx.lowering.constants import constant_loads
 from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.lowering.predication import CONTROL, predicated_branches
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
-from tracegen.ptx.lowering.slicing import READS, is_memory_step
+from tracegen.ptx.lowering.slicing import READS, REGISTER_SPACES, is_memory_step
 from tracegen.ptx.timing.links import ACCESS, Link, Product, with_leaders, with_lifetimes, with_products
 from tracegen.ptx.timing.pieces import Piece
 from tracegen.ptx.timing.pipelines import pipelined_cycles
@@ -99,7 +99,7 @@ def _piece(
         if index in skips:
             predicates.append((step.guard, step.target, index))
             continue
-        latency, memory = "", is_memory_step(step) and step.space != "FRAME"
+        latency, memory = "", is_memory_step(step) and step.space not in REGISTER_SPACES
         own, product = dict[str, int](), None
         if memory:
             accesses += 1

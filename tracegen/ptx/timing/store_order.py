@@ -58,5 +58,7 @@ def stores_before(steps: Sequence[Step]) -> list[int]:
 def _store_before(step: Step, latest: Mapping[str, _Latest]) -> int:
     if step.op not in ("LOAD", "ATOM") or "nc" in step.origin.modifiers:
         return NONE
+    if step.space == "KEPT":  # an array in registers: the load is a use of what the store defines
+        return latest["KEPT"].store if "KEPT" in latest else NONE
     spaces = _CONFLICTS.get(step.space, ())
     return max((latest[space].in_the_way(step.src[0]) for space in spaces if space in latest), default=NONE)
