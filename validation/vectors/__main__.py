@@ -28,6 +28,20 @@ def _stores(*offsets: int) -> str:
     return " ".join(f"st.shared.f32 [%r6+{offset}], %f{1 + at};" for at, offset in enumerate(offsets))
 
 
+def _short_loads(*offsets: int, register: str = "h", type: str = "u16") -> str:
+    """Return loads of words of 16 bits, which are added to the sum of the kernel."""
+    loads = " ".join(f"ld.shared.{type} %{register}{9 + at}, [%r6+{offset}];" for at, offset in enumerate(offsets))
+    from_type = "u16" if register == "h" else "u32"
+    sums = (f"cvt.rn.f32.{from_type} %f9, %{register}{9 + at}; add.f32 %f1, %f1, %f9;" for at in range(len(offsets)))
+    return f"{loads} {' '.join(sums)}"
+
+
+def _short_stores(*offsets: int) -> str:
+    loads = " ".join(f"ld.global.u16 %h{1 + at}, [%q1+{64 + 6 * at}];" for at in range(len(offsets)))
+    stores = " ".join(f"st.shared.u16 [%r6+{offset}], %h{1 + at};" for at, offset in enumerate(offsets))
+    return f"{loads} {stores}"
+
+
 CASES = {
     "four words of a unit": _UNITS + _loads(0, 4, 8, 12),
     "four words, the last one first": _UNITS + _loads(12, 8, 4, 0),
@@ -62,6 +76,22 @@ CASES = {
     "a load of another array between stores": (
         f"{_UNITS} {_stores(0)} ld.shared.f32 %f7, [%r4]; st.shared.f32 [%r6+4], %f2;"
     ),
+    "a load of four words between loads": (
+        f"{_UNITS} {_loads(0)} ld.shared.v4.f32 {{%f5, %f6, %f7, %f8}}, [%r6+32]; {_loads(4, first=2)}"
+    ),
+    "a load under a condition between loads": (
+        f"{_UNITS} {_loads(0)} @%p1 ld.shared.f32 %f5, [%r6+32]; {_loads(4, first=2)}"
+    ),
+    "four short words": _UNITS + _short_loads(0, 2, 4, 6),
+    "three short words": _UNITS + _short_loads(2, 4, 6),
+    "two short words of a half": _UNITS + _short_loads(4, 6),
+    "two short words in the middle": _UNITS + _short_loads(2, 4),
+    "six short words": _UNITS + _short_loads(0, 2, 4, 6, 8, 10),
+    "eight short words": _UNITS + _short_loads(0, 2, 4, 6, 8, 10, 12, 14),
+    "four short words into registers of 32 bits": _UNITS + _short_loads(0, 2, 4, 6, register="r"),
+    "four bytes": _UNITS + _short_loads(0, 1, 2, 3, type="u8"),
+    "three stores of short words": _UNITS + _short_stores(0, 2, 4),
+    "five stores of short words": _UNITS + _short_stores(0, 2, 4, 6, 8),
 }
 """Accesses by what is special about them. %r2 is the thread, %r1 an argument; %r3, %r4 and %r10 are arrays."""
 
@@ -86,7 +116,7 @@ def source(case: str, capability: str = "80") -> str:
 .target sm_{capability}
 .address_size 64
 .visible .entry k(.param .u64 out, .param .u32 n) {{
-.reg .b64 %q<6>; .reg .b32 %r<40>; .reg .f32 %f<20>; .reg .pred %p<4>;
+.reg .b64 %q<6>; .reg .b16 %h<20>; .reg .b32 %r<40>; .reg .f32 %f<20>; .reg .pred %p<4>;
 .shared .align 4 .b8 s[4096]; .shared .align 4 .b8 z[20]; .shared .align 4 .b8 t[4096];
 {_MORE if case in RELOCATABLE else ""}
 ld.param.u32 %r1, [n]; ld.param.u64 %q1, [out]; mov.u32 %r2, %tid.x; mov.u32 %r3, s; mov.u32 %r4, z; mov.u32 %r10, t;

@@ -24,6 +24,7 @@ KERNEL = """
 {{
     .reg .b64 %q<6>;
     .reg .b32 %r<40>;
+    .reg .b16 %h<20>;
     .reg .f32 %f<20>;
     .reg .pred %p<4>;
     .shared .align 4 .b8 s[4096];
@@ -94,6 +95,35 @@ def test_words_of_an_aligned_unit_are_merged(body, found):
     assert merged(body) == found
 
 
+def short_loads(*offsets: int, type: str = "u16", register: str = "h") -> str:
+    return "".join(f"ld.shared.{type} %{register}{at + 9}, [%r6+{offset}];" for at, offset in enumerate(offsets))
+
+
+def short_stores(*offsets: int) -> str:
+    return "".join(f"st.shared.u16 [%r6+{offset}], %h{at + 1};" for at, offset in enumerate(offsets))
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (short_loads(0, 2, 4, 6), ["ld.v4.u16"]),
+        (short_loads(2, 4, 6), ["ld.v4.u16"]),
+        (short_loads(4, 6), ["ld.v2.u16"]),
+        (short_loads(2, 4), ["ld.u16", "ld.u16"]),
+        (short_loads(0, 2, 4, 6, 8, 10), ["ld.v4.u16", "ld.v2.u16"]),
+        (short_loads(0, 2, 4, 6, 8, 10, 12, 14), ["ld.v4.u16", "ld.v4.u16"]),
+        (short_loads(0, 2, 4, 6, type="s16"), ["ld.v4.s16"]),
+        (short_loads(0, type="s16") + "ld.shared.u16 %h10, [%r6+2];", ["ld.s16", "ld.u16"]),
+        (short_loads(0, 2, 4, 6, register="r"), ["ld.u16"] * 4),
+        (short_loads(0, 1, 2, 3, type="u8"), ["ld.u8"] * 4),
+        (short_stores(0, 2, 4), ["st.v2.u16", "st.u16"]),
+        (short_stores(0, 2, 4, 6, 8), ["st.v4.u16", "st.u16"]),
+    ],
+)
+def test_short_words_are_merged_up_to_eight_bytes(body, found):
+    assert merged(FOURFOLD + body) == found
+
+
 @pytest.mark.parametrize(
     "between",
     [
@@ -113,10 +143,26 @@ def test_nothing_moves_across_what_may_change_its_value(between):
     assert merged(FOURFOLD + loads(0) + between + "ld.shared.f32 %f2, [%r6+4];")[0] == "ld.f32"
 
 
-@pytest.mark.parametrize("between", ["add.f32 %f9, %f1, %f1;", "st.global.f32 [%q1], %f9;", loads(40, base="%r4")])
+OTHER_LOADS = (
+    "ld.shared.v4.f32 {%f11, %f12, %f13, %f14}, [%r6+32];",
+    "@%p1 ld.shared.f32 %f9, [%r6+32];",
+    "ld.shared.u8 %r20, [%r6+32];",
+    "ld.f32 %f9, [%q1];",
+)
+"""Loads that are not merged themselves."""
+
+
+@pytest.mark.parametrize(
+    "between", ["add.f32 %f9, %f1, %f1;", "st.global.f32 [%q1], %f9;", loads(40, base="%r4"), *OTHER_LOADS]
+)
 def test_loads_move_across_what_does_not_concern_them(between):
     body = FOURFOLD + loads(0) + between.replace("%f1,", "%f8,") + "ld.shared.f32 %f2, [%r6+4];"
     assert merged(body)[0] == "ld.v2.f32"
+
+
+def test_loads_that_are_not_merged_separate_stores():
+    body = FOURFOLD + stores(0) + OTHER_LOADS[0] + "st.shared.f32 [%r6+4], %f2;"
+    assert merged(body) == ["st.f32", "ld.v4.f32", "st.f32"]
 
 
 @pytest.mark.parametrize("between", ["ld.shared.f32 %f9, [%r4];", "mov.f32 %f1, 0f00000000;", "bar.sync 0;"])
@@ -217,5 +263,37 @@ def test_values_do_not_depend_on_the_merging(program):
         out = np.zeros(32, np.float32)
         with patch.object(lowering, "merge_accesses", merge):
             run_kernel(text, "k", 1, 32, [out, 5])
+        results.append(out)
+    np.testing.assert_array_equal(*results)
+
+
+SHORT_ACCESSES = st.tuples(
+    st.sampled_from(["ld.shared.u16", "ld.shared.s16", "ld.shared.b16", "st.shared.u16"]),
+    st.integers(1, 6),
+    st.integers(0, 11).map(lambda word: 2 * word),
+)
+
+
+@examples(100)
+@given(st.lists(SHORT_ACCESSES, min_size=3, max_size=14))
+def test_short_values_do_not_depend_on_the_merging(program):
+    body = "shl.b32 %r5, %r2, 6; add.s32 %r6, %r3, %r5; cvt.u16.u32 %h1, %r2;"
+    body += "".join(f"add.u16 %h{at + 1}, %h{at}, 7777;" for at in range(1, 6))
+    body += "".join(f"st.shared.u16 [%r6+{2 * at}], %h{at % 5 + 1};" for at in range(12))
+    for what, register, place in program:
+        operands = f"%h{register}, [%r6+{place}]" if what.startswith("ld") else f"[%r6+{place}], %h{register}"
+        body += f"{what} {operands};"
+    body += "mov.f32 %f1, 0f00000000;"
+    body += "".join(
+        f"ld.shared.u16 %h{at % 3 + 7}, [%r6+{2 * at}]; mul.lo.u16 %h1, %h1, 3; add.u16 %h1, %h1, %h{at % 3 + 7};"
+        for at in range(12)
+    )
+    body += "".join(f"mul.lo.u16 %h1, %h1, 5; add.u16 %h1, %h1, %h{at};" for at in range(2, 7))
+    body += "cvt.rn.f32.u16 %f1, %h1;"
+    results = []
+    for merge in (merge_accesses, lambda *_: {}):
+        out = np.zeros(32, np.float32)
+        with patch.object(lowering, "merge_accesses", merge):
+            run_kernel(KERNEL.format(body=body), "k", 1, 32, [out, 5])
         results.append(out)
     np.testing.assert_array_equal(*results)

@@ -6,6 +6,9 @@ half one of 8. Stores are merged where they fill a unit or its half. The accesse
 predicates, and without a barrier or an access that may conflict with them in between. Accesses to global memory stay
 apart, since nothing is known of the pointers in the parameters. `python -m validation.vectors` records what the
 assembler does.
+
+Words of 16 bits have units of 8 bytes: three or four loads become one of 8, and two of a half one of 4. These are words
+of registers of 16 bits; a load into a wider register stays, as do accesses to bytes.
 """
 
 from __future__ import annotations
@@ -14,11 +17,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.alignment import MOST, Alignments
+from tracegen.ptx.lowering.program import type_bytes
 from tracegen.ptx.syntax.ast import Address, Function, Instruction, Name, Operand, Register, Vector
 from tracegen.ptx.syntax.operands import registers_in, written
 
-_WORDS = {"b32": 4, "u32": 4, "s32": 4, "f32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8}
+_WORDS = {"b16": 2, "u16": 2, "s16": 2, "b32": 4, "u32": 4, "s32": 4, "f32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8}
 """Bytes of the words that are merged, by type."""
+
+_MOST_WORDS = 4
+"""Words of the largest unit."""
 
 _VECTORS = {"v2": 2, "v4": 4}
 
@@ -27,6 +34,9 @@ _ELSEWHERE = frozenset({"global", "local", "param", "const"})
 
 _MEMORY = frozenset({"ld", "st", "atom", "red"})
 """Opcodes that accesses are not moved across, unless they access another space, or are merged themselves."""
+
+_ORDERED = frozenset({"volatile", "acquire", "mmio"})
+"""Modifiers of loads that other loads are not moved across."""
 
 _ENDS = frozenset(
     {
@@ -67,7 +77,7 @@ def merge_accesses(function: Function, shared: Mapping[str, int]) -> dict[int, I
     memory to the bytes to which they are aligned.
     """
     body = function.body or ()
-    accesses = [_read_access(index, instruction) for index, instruction in enumerate(body)]
+    accesses = [_read_access(index, instruction, function.registers) for index, instruction in enumerate(body)]
     if sum(access is not None for access in accesses) < 2:
         return {}
     alignments = Alignments(function, shared)
@@ -79,7 +89,7 @@ def merge_accesses(function: Function, shared: Mapping[str, int]) -> dict[int, I
     return merged
 
 
-def _read_access(index: int, instruction: Instruction) -> _Access | None:
+def _read_access(index: int, instruction: Instruction, registers: Mapping[str, str]) -> _Access | None:
     """Return the access of an instruction, if it may be merged: no volatile one, of words in shared memory."""
     modifiers = instruction.modifiers
     if instruction.opcode not in ("ld", "st") or instruction.guard is not None:
@@ -96,8 +106,11 @@ def _read_access(index: int, instruction: Instruction) -> _Access | None:
     items = value.items if isinstance(value, Vector) else (value,)
     if len(items) != length or length * _WORDS[type] >= MOST or any(item is None for item in items):
         return None
-    if set(registers_in([where])) & set(written(instruction)):
+    names = set(written(instruction))
+    if set(registers_in([where])) & names:
         return None  # a load that changes its own address
+    if _WORDS[type] == 2 and (length > 1 or any(type_bytes(registers.get(name, "b32")) > 2 for name in names)):
+        return None
     return _Access(index, instruction, type, where, items)
 
 
@@ -136,7 +149,9 @@ def _is_new(access: _Access, group: Sequence[_Access], mentioned: Mapping[str, i
 def _separates(instruction: Instruction, access: _Access | None, group: Sequence[_Access]) -> bool:
     """Return whether the accesses of a group cannot be merged with any behind an instruction."""
     first = group[0].instruction
-    if access is None:
+    if access is None and first.opcode == instruction.opcode == "ld":
+        conflicts = not _ORDERED.isdisjoint(instruction.modifiers)
+    elif access is None:
         elsewhere = bool(_ELSEWHERE & set(instruction.modifiers))
         conflicts = instruction.opcode in _ENDS or (instruction.opcode in _MEMORY and not elsewhere)
     elif first.opcode == "ld":
@@ -189,7 +204,8 @@ def _vectors(group: Sequence[_Access], alignment: int) -> Iterator[_Vector]:
     """Yield the vectors that the members of a group become. Of several accesses to one word, the first counts."""
     size = _WORDS[group[0].type]
     is_load = group[0].instruction.opcode == "ld"
-    for unit in (MOST, MOST // 2):
+    largest = min(MOST, _MOST_WORDS * size)
+    for unit in (largest, largest // 2):
         if unit > alignment or unit <= size:
             continue
         units: dict[int, list[_Access]] = {}
