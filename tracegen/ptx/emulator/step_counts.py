@@ -11,7 +11,7 @@ from rdmodel.trace import Work
 from rdmodel.trace.work import INSTRUCTION_CLASSES, MATRIX_TYPES, OPERATIONS, SHARED_ACCESSES
 from tracegen.ptx.lowering.constants import constant_loads, constant_slots
 from tracegen.ptx.lowering.fusion import fused_instructions
-from tracegen.ptx.lowering.machine_code import MachineCode, machine_code
+from tracegen.ptx.lowering.machine_code import MachineCode
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import REGISTER_SPACES, is_memory_step
 
@@ -54,7 +54,7 @@ class WorkTable:
             if "COUNTED" in step.flags:
                 count = fused.get(step.pc)
                 code = (
-                    machine_code(step.origin, numbers.get(step.src[0]) if step.src else None)
+                    step.machine_code(numbers.get(step.src[0]) if step.src else None)
                     if count is None
                     else MachineCode({"int": count}, {"int": count})
                 )

@@ -11,7 +11,9 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tracegen.ptx.isa._code import COMPARISONS
+from tracegen.ptx.lowering.block_codes import block_codes
 from tracegen.ptx.lowering.calls import MOST_POINTED, CallGraph, call_parts
+from tracegen.ptx.lowering.machine_code import MachineCode
 from tracegen.ptx.lowering.opcodes import OPCODE_RULES
 from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, Constant, LoweredKernel, Step, type_bytes
 from tracegen.ptx.lowering.tensor_maps import mark_whole_maps
@@ -192,16 +194,17 @@ class _Lowering:
             stops.setdefault(index, []).append(label)
         body = unrolled.function.body or ()
         merged = merge_accesses(unrolled.function, self._shared_alignments(scope))
+        final = [merged.get(index, instruction) for index, instruction in enumerate(body)]
+        codes = block_codes(final, stops)
         self._labels[function.name, ""] = len(self._steps)
         first = self._pc
-        for index, (instruction, origin) in enumerate(zip(body, unrolled.origins, strict=True)):
+        for index, (instruction, origin) in enumerate(zip(final, unrolled.origins, strict=True)):
             self._set_labels(function, stops.get(index, ()))
             if index in unrolled.function.rolled:
                 self._rolled.add(len(self._steps))
             self._pc = first + origin if origin is not None else self._next_copy()
-            found = merged.get(index, instruction)
-            if found is not None:
-                self._lower_instruction(function, found)
+            if instruction is not None:
+                self._lower_instruction(function, instruction, codes.get(index))
         self._set_labels(function, stops.get(len(body), ()))
         self._pc = first + len(function.body or ())
         self._lower_instruction(function, Instruction("ret", (), (), line=body[-1].line if body else function.line))
@@ -216,7 +219,7 @@ class _Lowering:
         for label in labels:
             self._labels[function.name, label] = len(self._steps)
 
-    def _lower_instruction(self, function: Function, instruction: Instruction) -> None:
+    def _lower_instruction(self, function: Function, instruction: Instruction, code: MachineCode | None = None) -> None:
         first = len(self._steps)
         self._translation.begin(instruction, self._pc)
         self._translation.check_operands()
@@ -231,6 +234,7 @@ class _Lowering:
             self._labels[function.name, f"#{self._pc}"] = len(self._steps)
         if len(self._steps) > first and self._translation.counted:
             self._steps[first].flags.add("COUNTED")
+            self._steps[first].code = code
 
     def _emit(self, op: str, **fields: object) -> Step:
         return self._translation.emit(op, **fields)

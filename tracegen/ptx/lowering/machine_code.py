@@ -26,7 +26,8 @@ class MachineCode:
     `classes` are machine instructions per warp, without those that access memory. `operations` are arithmetic per
     thread (`rdmodel.trace.work.OPERATIONS`). `matrix_type` (`rdmodel.trace.work.MATRIX_TYPES`) and
     `matrix_flops` are the type and the operations per warp of a matrix product, which reads `matrix_bytes` of its
-    factors from shared memory.
+    factors from shared memory. `latency` is the class whose latency the results have, if it is not the `slowest` of
+    its own.
     """
 
     classes: Classes = field(default_factory=dict)
@@ -34,6 +35,12 @@ class MachineCode:
     matrix_type: str = ""
     matrix_flops: int = 0
     matrix_bytes: int = 0
+    latency: str = ""
+
+    @property
+    def slowest(self) -> str:
+        """The class whose latency the results have: that of most instructions; empty if there are none."""
+        return self.latency or max(self.classes, key=lambda name: self.classes[name], default="")
 
 
 _NOTHING = MachineCode()

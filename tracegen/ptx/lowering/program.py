@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from tracegen.ptx.isa._code import FLAGS, KINDS, MEMORY_SPACES, OPCODES, ROUNDINGS
+from tracegen.ptx.lowering.machine_code import MachineCode, machine_code
 from tracegen.ptx.syntax.ast import Instruction
 
 NO_SLOT = -1
@@ -81,7 +82,7 @@ class Step:
 
     `origin` is the PTX instruction. `target` is a label until the kernel is complete. `flags` has the names of `Flag`,
     and LAZY for an access that the emulator skips unless its values matter. `reason` tells why a step cannot be
-    executed.
+    executed. `code` is the machine code of the instruction if other instructions of its block change it.
     """
 
     op: str
@@ -102,6 +103,11 @@ class Step:
     rounding: str = "NEAREST"
     flags: set[str] = field(default_factory=set)
     reason: str = ""
+    code: MachineCode | None = None
+
+    def machine_code(self, descriptor: int | None = None) -> MachineCode:
+        """Return the machine instructions of its PTX instruction; `descriptor` is that of `machine_code`."""
+        return machine_code(self.origin, descriptor) if self.code is None else self.code
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from tracegen.ptx.lowering.asynchronous import is_copy_step, is_wait_step
 from tracegen.ptx.lowering.constants import constant_loads
-from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.lowering.predication import CONTROL, predicated_branches
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import READS, REGISTER_SPACES, is_memory_step
@@ -109,11 +108,11 @@ def _piece(
             latency = loads if step.op in READS else ""
             own = {} if step.flags & {"LAZY", "ASYNC"} or index in constants else {ACCESS: 1}
         elif "COUNTED" in step.flags:
-            code = machine_code(step.origin)
+            code = step.machine_code()
             own = dict(code.classes)
             if code.matrix_type:
                 product = Product(code.matrix_type, code.matrix_flops, step.origin.opcode == "wgmma")
-            latency = max(own, key=lambda name: own[name], default="")
+            latency = code.slowest
             for name, count in own.items():
                 classes[name] = classes.get(name, 0) + count
         src = tuple(slot for slot in (*step.src, step.guard, *(each[0] for each in predicates)) if slot != NO_SLOT)
