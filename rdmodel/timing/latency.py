@@ -57,7 +57,8 @@ class Phase(NamedTuple):
     """Instructions of a warp up to a barrier: cycles, memory instructions, and instructions between these.
 
     Of these, `products` are matrix products: then the cycles include the time of the units of the sub-core. `units` has
-    the demand on each kind of unit, as far as it is known which instructions these are.
+    the demand on each kind of unit, as far as it is known which instructions these are. Of the cycles, all warps of a
+    block spend `waits` at the same time on loads that they make after a barrier.
     """
 
     cycles: float
@@ -65,11 +66,13 @@ class Phase(NamedTuple):
     gaps: float
     products: float = 0.0
     units: tuple[tuple[str, float], ...] = ()
+    waits: float = 0.0
 
     def scaled(self, factor: float) -> Phase:
         """Return the phase, executed `factor` times."""
-        units = tuple((name, factor * cycles) for name, cycles in self.units)
-        return Phase(factor * self.cycles, factor * self.accesses, factor * self.gaps, factor * self.products, units)
+        cycles, accesses, gaps, products = (factor * value for value in self[:4])
+        units = tuple((name, factor * demand) for name, demand in self.units)
+        return Phase(cycles, accesses, gaps, products, units, factor * self.waits)
 
 
 def mean_latencies(
@@ -135,6 +138,12 @@ def dram_queue_cycles(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, floa
     names = "dram_queue_latency", "dram_mixed_queue_latency"
     nanoseconds = between_directions(rates[names[0]], rates[names[1]], traffic.dram_written_share)
     return nanoseconds * gpu.clock / 1000 * use**2
+
+
+def without_waits(latencies: Mapping[str, float]) -> dict[str, float]:
+    """Return latencies with which nothing waits for data from global memory."""
+    loads = ("load_global", "load_alone", "load_texture")
+    return {name: 0.0 if name.partition(":")[0] in loads else cycles for name, cycles in latencies.items()}
 
 
 def bulk_copies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float], queued: float = 0.0) -> dict[str, float]:

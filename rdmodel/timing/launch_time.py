@@ -24,7 +24,15 @@ from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.machine_options import complete_options
 from rdmodel.timing.clock import clock_share, with_clock_share
 from rdmodel.timing.demands import DRAM, MATRIX_UNITS, compute_demands, cycles_of_units
-from rdmodel.timing.latency import Phase, busy_cycles, follow_warps, loads_by_space, mean_gap, mean_latencies
+from rdmodel.timing.latency import (
+    Phase,
+    busy_cycles,
+    follow_warps,
+    loads_by_space,
+    mean_gap,
+    mean_latencies,
+    without_waits,
+)
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.timing.passes import count_passes
 from rdmodel.timing.spills import add_spill_traffic, phases_of_spills, with_spills
@@ -288,7 +296,9 @@ def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlo
     passes = counted.mean(counted.passes)
     latencies = mean_latencies(traffic, gpu, rates, use)
     chains, crowding = _chains(trace, counted, latencies, gpu)
-    phases, weights = _phases(trace, counted, chains, latencies, gpu, rates)
+    together = _waits_at_barriers(trace.launch, counted.average) and crowding is None
+    released = _chains(trace, counted, without_waits(latencies), gpu)[0] if together else chains
+    phases, weights = _phases(trace, counted, chains, released, latencies, gpu, rates)
     accesses = [counted.mean(numbers) for numbers in zip(*counted.spills, strict=True)]
     traffic = add_spill_traffic(traffic, trace.launch, gpu, accesses, counted.spill_frame)
     return LaunchParts(
@@ -377,21 +387,35 @@ def _phases(
     trace: Trace,
     counted: CountedBlocks,
     chains: Sequence[Chains | None],
+    released: Sequence[Chains | None],
     latencies: Mapping[str, float],
     gpu: GPU,
     rates: Mapping[str, float],
 ) -> tuple[list[list[Phase]], list[float]]:
-    """Return the phases of sampled warps and their weights, from chains of instructions, or else from `needs`."""
+    """Return the phases of sampled warps and their weights, from chains of instructions, or else from `needs`.
+
+    The chains that are `released` are those of code that waits for no loads.
+    """
     average = counted.average
+    most = (1 + average.instructions["barrier"] / max(1.0, average.warps)) * latencies["load_alone"]
     gaps = loads_by_space(latencies, mean_gap(average, latencies, gpu, rates))
     found: list[list[Phase]] = []
     weights: list[float] = []
     alone = follow_warps(trace, [block for block, own in zip(counted.blocks, chains, strict=True) if own is None], gaps)
     warps, latency = trace.launch.block_warps, latencies["load_local"]
-    for own, weight, spills in zip(chains, counted.weights, counted.spills, strict=True):
-        followed = next(alone) if own is None else [[_phase(*chain, gpu, rates) for chain in own]]
-        waits = phases_of_spills(spills, warps, latency)
-        followed = [[*phases, *waits] for phases in followed]
+    for own, free, weight, spills in zip(chains, released, counted.weights, counted.spills, strict=True):
+        if own is None or free is None:
+            followed = next(alone)
+        else:
+            waits = [chain[0] - other[0] for chain, other in zip(own, free, strict=True)]
+            followed = [
+                [
+                    _phase(*chain, gpu, rates, wait if wait <= most else 0.0)
+                    for chain, wait in zip(own, waits, strict=True)
+                ]
+            ]
+        spilled = phases_of_spills(spills, warps, latency)
+        followed = [[*phases, *spilled] for phases in followed]
         found += followed
         weights += [weight / len(followed)] * len(followed)
     if any(phase.gaps or phase.accesses for phases in found for phase in phases):
@@ -400,8 +424,15 @@ def _phases(
     return [[Phase(issued * gaps.gap, 0.0, issued)]], [1.0]
 
 
-def _phase(cycles: float, classes: Mapping[str, float], accesses: float, gpu: GPU, rates: Mapping[str, float]) -> Phase:
+def _phase(
+    cycles: float,
+    classes: Mapping[str, float],
+    accesses: float,
+    gpu: GPU,
+    rates: Mapping[str, float],
+    waits: float,
+) -> Phase:
     products = classes.get("matrix", 0.0)
     alone = cycles if products else max(cycles, busy_cycles(classes, gpu, rates) + accesses)
     units = cycles_of_units(by_unit(classes, compute_capability(gpu)), rates)
-    return Phase(alone, accesses, sum(classes.values()), products, tuple(units.items()))
+    return Phase(alone, accesses, sum(classes.values()), products, tuple(units.items()), min(waits, alone))

@@ -164,8 +164,9 @@ def time_alone(
         busiest = max((demand.cycles * min(1.0, demand.copies) for demand in own), default=0.0) * together
         if queued and not phase.products:
             inside = [demand for demand in own if demand.copies >= 1]
-            alone = max([phase.cycles, *(demand.cycles * demand.copies for demand in inside)])
+            alone = max([phase.cycles - phase.waits, *(demand.cycles * demand.copies for demand in inside)])
             waiting = together / solve_queues(inside, together, alone).throughput if alone else 0.0
-            busiest = max(busiest, waiting)
+            # Warps that a barrier has released together also wait together, and leave the units to nobody.
+            busiest = max(busiest, waiting + phase.waits)
         total += times * max(phase.cycles, busiest)
     return total

@@ -179,4 +179,5 @@ def _between(line: Callable[[float, float], float], first: Phase, second: Phase)
         line(first.gaps, second.gaps),
         line(first.products, second.products),
         units,
+        line(first.waits, second.waits),
     )

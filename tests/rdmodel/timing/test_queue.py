@@ -176,3 +176,12 @@ def test_blocks_whose_crowding_is_known_wait_on_their_sm_for_nothing_else():
     # The L2 is shared with other SMs, and waited for in addition.
     shared = [*demands, Demand("L2", "L2", 40.0, 0.1)]
     assert 250 < time(4, 2.5, shared) < 2.5 * 250
+
+
+def test_warps_that_a_barrier_releases_wait_for_their_loads_at_the_same_time():
+    # Eight warps issue for 50 cycles each, two in each sub-core, and wait for 400 cycles.
+    demands = [Demand("issue slots", "core", 100.0, 4.0)]
+    apart, together = ([[Phase(450.0, 1.0, 50.0, waits=waits)]] for waits in (0.0, 400.0))
+    found = [time_of_wave(Block(8, phases, lambda _: demands, True), 1, 1)[0] for phases in (apart, together)]
+    assert found[0] == pytest.approx(450, rel=0.02)
+    assert found[1] == pytest.approx(400 + 100, rel=0.02)
