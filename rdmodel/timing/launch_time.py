@@ -435,4 +435,4 @@ def _phase(
     products = classes.get("matrix", 0.0)
     alone = cycles if products else max(cycles, busy_cycles(classes, gpu, rates) + accesses)
     units = cycles_of_units(by_unit(classes, compute_capability(gpu)), rates)
-    return Phase(alone, accesses, sum(classes.values()), products, tuple(units.items()), min(waits, alone))
+    return Phase(alone, accesses, sum(classes.values()), products, tuple(units.items()), max(0.0, min(waits, alone)))

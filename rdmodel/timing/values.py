@@ -12,7 +12,7 @@ from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import RegisterUse, Work
 
 LATENCY = "latency"
-"""Name of the term that is no resource: the time that warps wait although nothing is busy."""
+"""Name of the term that is no resource: the time of warps that are alone."""
 
 LAUNCH = "launch"
 """Name of the time that a launch takes beside that of its blocks."""
@@ -35,8 +35,8 @@ class TimeEstimate(Presented):
         Clock of the SMs in MHz, which falls under matrix products (`rdmodel.timing.clock`).
     terms
         For each resource, the cycles that the launch would take if it were bound by this resource alone; and under
-        "latency", the cycles that it would take if no resource were ever busy. "launch" is what the launch takes beside
-        its blocks.
+        "latency", the cycles that it would take if warps waited for nothing but their own instructions, whose loads
+        take as long as the DRAM is used. "launch" is what the launch takes beside its blocks.
     resident_blocks, resident_warps, max_warps
         Blocks and warps that are on an SM at a time, and the number of warps that an SM can have.
     limiter
