@@ -66,7 +66,8 @@ def _summary(pairs: list[tuple[Published, Predicted]], title: str, group: Callab
         own = [(row, found) for row, found in pairs if group(row) == name]
         measured, times = [row.microseconds for row, _ in own], [found.microseconds for _, found in own]
         ratios = [time / known for time, known in zip(times, measured, strict=True)]
-        lines.append(f"| {name} | {len(own)} | {quality(times, measured).tau:.2f} | {quantile_cells(ratios)} |")
+        tau = f"{quality(times, measured).tau:.2f}" if len(own) > 1 else ""
+        lines.append(f"| {name} | {len(own)} | {tau} | {quantile_cells(ratios)} |")
     return "\n".join(lines)
 
 
