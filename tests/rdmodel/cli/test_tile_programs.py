@@ -57,7 +57,7 @@ def test_the_tiles_of_a_program_are_ranked_by_the_time_of_each_launch(run, sourc
         )
         assert row["value"] == rd.time(trace, "a4000").milliseconds
         assert row["pruned"] is None, "all times are equally good"
-    unpadded, padded = ({tuple(r["tile"].values()): r["value"] for r in rows}[32, 8, pad] for pad in (0, 1))
+    unpadded, padded = ({tuple(r["tile"].values()): r["value"] for r in rows}[32, 32, pad] for pad in (0, 1))
     assert padded < unpadded, "a column of unpadded shared memory is one bank"
 
 
