@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent
 PUBLISHED, PREDICTED = FOLDER / "published.csv", FOLDER / "predicted.csv"
 
 Key = tuple[str, str, str, str, str]
-"""What identifies a row: GPU, release, operation, shape and type."""
+"""GPU, release, operation, shape and type, which identify a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Published:
 
     @property
     def key(self) -> Key:
-        """What identifies the row."""
+        """The GPU, the release, the operation, the shape and the type."""
         return self.gpu, self.release, self.operation, self.shape, self.type
 
     @property
@@ -51,7 +51,7 @@ class Predicted:
 
     @property
     def key(self) -> Key:
-        """What identifies the row."""
+        """The GPU, the release, the operation, the shape and the type."""
         return self.gpu, self.release, self.operation, self.shape, self.type
 
 

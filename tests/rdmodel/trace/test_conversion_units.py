@@ -12,7 +12,7 @@ PTX = """.version 8.0 .target sm_80 .address_size 64
 .visible .entry k(.param .u64 out) {
   .reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .pred %p; .reg .f32 %f<9>; .reg .f64 %d<9>;
   mov.u32 %r1, 0; mov.u32 %r2, %tid.x; mov.u32 %r3, %tid.y; mov.u32 %r4, %tid.z; mov.u32 %r5, %ctaid.x;
-  mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000; mov.f32 %f3, 0f3F800000; mov.f32 %f4, 0f3F800000;
+  ld.param.u64 %rd2, [out]; ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd2];
 L: CONVERT
   add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, 500; @%p bra L;
   ld.param.u64 %rd1, [out]; st.global.f32 [%rd1], %f1; ret;
