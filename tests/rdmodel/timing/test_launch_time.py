@@ -18,6 +18,7 @@ from rdmodel.timing.launch_time import CountedBlocks, choose_blocks, time_from_c
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import Launch, Work
 from tests.support.examples import examples
+from tests.support.times import of_blocks
 from tracegen import cuda
 
 PTX = """.version 8.0 .target sm_80 .address_size 64
@@ -45,11 +46,6 @@ L: fma.rn.f32 %f1, %f1, %f1, %f1; fma.rn.f32 %f2, %f2, %f2, %f2; fma.rn.f32 %f3,
 }"""
 
 A100 = presets.gpu("a100-40g")
-
-
-def of_blocks(found):
-    """Return the cycles of the blocks of a launch, without the launch itself."""
-    return found.cycles - found.terms["launch"]
 
 
 def test_a_vector_sum_is_bound_by_the_dram_at_its_efficiency():

@@ -4,6 +4,7 @@ import pytest
 
 import rdmodel as rd
 from rdmodel import presets
+from tests.support.times import of_blocks
 from tracegen import cuda
 
 A100, H100 = presets.gpu("a100-80g"), presets.gpu("h100-sxm")
@@ -23,11 +24,6 @@ def kernel(sums, barrier=""):
       mov.u32 %r1, 0; mov.u32 %r2, 0; mov.f32 %z, 0f00000000;
     L: .pragma "nounroll"; {products} {chain} {barrier} add.u32 %r2, %r2, 1; setp.lt.u32 %p, %r2, {TRIPS}; @%p bra L;
       ld.param.u64 %rd1, [out]; st.global.f32 [%rd1], %z; ret; }}"""
-
-
-def of_blocks(found):
-    """Return the cycles of the blocks of a launch, without the launch itself."""
-    return found.cycles - found.terms["launch"]
 
 
 def timed(text, block):

@@ -5,6 +5,7 @@ import pytest
 import rdmodel as rd
 from rdmodel import presets
 from rdmodel.gpu.latency import unloaded_latency
+from tests.support.times import of_blocks
 from tracegen import cuda
 
 A100 = presets.gpu("a100-40g")
@@ -23,8 +24,7 @@ def kernel(outside, inside):
 
 def cycles(text):
     trace = cuda.trace(text, "k", A100.sms, 32 * WARPS, [f"float[{32 * WARPS}]:zeros"])
-    found = rd.time(trace, A100)
-    return found.cycles - found.terms["launch"]
+    return of_blocks(rd.time(trace, A100))
 
 
 def test_with_a_barrier_in_each_iteration_nothing_overlaps_the_wait():
