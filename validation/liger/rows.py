@@ -15,20 +15,26 @@ Key = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """The measured time of an operation, and the release whose source is predicted."""
+class Row:
+    """A row: an operation of a release on a GPU, with the shape and the type of its input."""
 
     gpu: str
     release: str
     operation: str
     shape: str
     type: str
-    microseconds: float
 
     @property
     def key(self) -> Key:
         """The GPU, the release, the operation, the shape and the type."""
         return self.gpu, self.release, self.operation, self.shape, self.type
+
+
+@dataclass(frozen=True, slots=True)
+class Published(Row):
+    """The measured time of an operation, and the release whose source is predicted."""
+
+    microseconds: float
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -37,22 +43,12 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
+class Predicted(Row):
     """The predicted time of the kernels of an operation, their number, and what binds the longest one."""
 
-    gpu: str
-    release: str
-    operation: str
-    shape: str
-    type: str
     microseconds: float
     kernels: int
     bound: str
-
-    @property
-    def key(self) -> Key:
-        """The GPU, the release, the operation, the shape and the type."""
-        return self.gpu, self.release, self.operation, self.shape, self.type
 
 
 def published() -> list[Published]:
