@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from rdmodel.common.late_dataclass import dataclass
-from tracegen.ptx.lowering.straight_code import Body, registers_read
+from tracegen.ptx.lowering.straight_code import Body
 from tracegen.ptx.syntax.ast import Instruction, Register
-from tracegen.ptx.syntax.operands import written
+from tracegen.ptx.syntax.operands import registers_read, written
 
 _TYPES = frozenset({"f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64"})
 _ROUNDINGS = frozenset({"rn", "rz", "rm", "rp"})

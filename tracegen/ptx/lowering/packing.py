@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.lowering.contraction import Contraction
-from tracegen.ptx.lowering.straight_code import Body, registers_read
+from tracegen.ptx.lowering.straight_code import Body
 from tracegen.ptx.syntax.ast import Float, Instruction, Integer, Operand, Register, Vector
-from tracegen.ptx.syntax.operands import written
+from tracegen.ptx.syntax.operands import registers_read, written
 
 _OPCODES = frozenset({"add", "sub", "mul", "fma", "min", "max"})
 _TYPES = frozenset({"f16", "bf16"})

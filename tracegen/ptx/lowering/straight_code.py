@@ -1,11 +1,10 @@
-"""Split the body of a function into basic blocks, and tell what its instructions read."""
+"""Split the body of a function into basic blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
 from tracegen.ptx.syntax.ast import Instruction
-from tracegen.ptx.syntax.operands import reads_first, registers_in
 
 Body = Sequence[Instruction | None]
 """Instructions of a function, by their numbers; None stands where one is part of another."""
@@ -25,9 +24,3 @@ def basic_blocks(body: Body, labels: Collection[int]) -> Iterator[range]:
             first = at + 1
     if first < len(body):
         yield range(first, len(body))
-
-
-def registers_read(instruction: Instruction) -> list[str]:
-    """Return the registers that an instruction reads, as often as it names them, with that of its predicate."""
-    operands = instruction.operands if reads_first(instruction) else instruction.operands[1:]
-    return [*registers_in((*operands, instruction.guard))]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from rdmodel.common.late_dataclass import dataclass
 from tracegen.ptx.syntax.ast import Address, Function, Instruction, Module, Name, Register, Vector
-from tracegen.ptx.syntax.operands import reads_first, registers_in, written
+from tracegen.ptx.syntax.operands import registers_read, written
 
 _ENDS = ("ret", "exit", "trap")
 
@@ -150,13 +150,9 @@ def _copies_constant(instruction: Instruction, known: set[str]) -> bool:
 
 
 def _flow(function: Function, at: int, instruction: Instruction, numbers: dict[str, int]) -> _Flow:
-    opcode, operands = instruction.opcode, instruction.operands
-    writes_to = set(written(instruction))
-    read = set(registers_in(operands if reads_first(instruction) else operands[1:]))
-    if opcode == "wgmma":
+    writes_to, read = set(written(instruction)), set(registers_read(instruction))
+    if instruction.opcode == "wgmma":
         read |= writes_to  # the accumulators
-    if instruction.guard is not None:
-        read.add(instruction.guard.name)
     writes, reads = (_bits(names, numbers) for names in (writes_to, read))
     return _Flow(writes, reads, instruction.guard is None, _successors(function, at, instruction), _callee(instruction))
 

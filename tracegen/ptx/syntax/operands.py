@@ -39,3 +39,9 @@ def written(instruction: Instruction) -> Iterator[str]:
     """Yield the names of the registers that an instruction writes."""
     if not reads_first(instruction):
         yield from registers_in(instruction.operands[:1])
+
+
+def registers_read(instruction: Instruction) -> list[str]:
+    """Return the registers that an instruction reads, as often as it names them, with that of its predicate."""
+    operands = instruction.operands if reads_first(instruction) else instruction.operands[1:]
+    return [*registers_in((*operands, instruction.guard))]
