@@ -9,7 +9,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import WARP, Work
-from rdmodel.trace.conversion_units import PACKED, by_unit
+from rdmodel.trace.conversion_units import PACKED, by_unit, unit_of_wide_conversions
 from rdmodel.trace.work import CONSTANT_ACCESSES, L1_ACCESSES, MATRIX_TYPES, SHARED_ACCESSES
 
 LANES: Mapping[str, int] = {
@@ -151,14 +151,22 @@ def _core_demands(work: Work, gpu: GPU, rates: Mapping[str, float], operand_stal
     cycles[MATRIX_UNITS] = sum(
         flops / rate for name, flops in work.matrix_flops.items() if flops and (rate := matrix_rate(name, rates))
     )
-    return [Demand(name, "core", value, gpu.core.schedulers) for name, value in cycles.items()]
+    return [Demand(name, "core", value, copies_of_unit(name, gpu, rates)) for name, value in cycles.items()]
 
 
 def cycles_of_units(count: Mapping[str, float], rates: Mapping[str, float]) -> dict[str, float]:
     """Return the cycles for which instructions occupy each kind of unit of an SM, from their numbers by unit."""
     cycles = {name: count.get(name, 0.0) * lanes / rates[name] for name, lanes in LANES.items()}
-    cycles["conversion"] += cycles.pop("conversion_64")  # in the same units
+    cycles[unit_of_wide_conversions(rates)] += cycles.pop("conversion_64")
     return cycles
+
+
+def copies_of_unit(name: str, gpu: GPU, rates: Mapping[str, float]) -> int:
+    """Return how many equal parts a kind of unit of an SM has: one in each sub-core, or one that all of them share.
+
+    They share the units for double precision if these have fewer lanes than the SM has sub-cores.
+    """
+    return 1 if name in LANES and rates[name] < gpu.core.schedulers else gpu.core.schedulers
 
 
 def multiply_adds(work: Work) -> float:

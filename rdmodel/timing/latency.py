@@ -12,11 +12,11 @@ from rdmodel.common.late_dataclass import dataclass
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
-from rdmodel.timing.demands import GUARDED_LOADS_SINCE, LANES, between_directions, matrix_rate
+from rdmodel.timing.demands import GUARDED_LOADS_SINCE, LANES, between_directions, copies_of_unit, matrix_rate
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import ALL_NEEDS, Columns, Op, Segment, Space, Trace, Work, locate_block
 from rdmodel.trace.columns import slice_warps
-from rdmodel.trace.conversion_units import PACKED, UNITS, by_unit, unit_of
+from rdmodel.trace.conversion_units import PACKED, UNITS, by_unit, unit_of, unit_of_wide_conversions
 from rdmodel.trace.moved import MovedProgram, SharedProgram
 from rdmodel.trace.work import ARITHMETIC_CLASSES, MATRIX_TYPES, SHARED_ACCESSES
 
@@ -105,7 +105,7 @@ def mean_latencies(
     return {
         **arithmetic,
         **{name: arithmetic[unit_of(name, capability)] for name in UNITS},
-        "conversion_64": arithmetic["conversion"],
+        "conversion_64": arithmetic[unit_of_wide_conversions(rates)],
         PACKED: arithmetic["fp32"],
         "matrix": rates["matrix_latency"],
         "branch": rates["int_latency"],
@@ -189,7 +189,7 @@ def loads_by_space(latencies: Mapping[str, float], gap: float) -> Latencies:
 def busy_cycles(classes: Mapping[str, float], gpu: GPU, rates: Mapping[str, float]) -> float:
     """Return the cycles for which instructions of a warp occupy its sub-core: one each, or more for few lanes."""
     return sum(
-        count * max(1.0, gpu.core.schedulers * LANES[name] / rates[name]) if name in LANES else count
+        count * max(1.0, copies_of_unit(name, gpu, rates) * LANES[name] / rates[name]) if name in LANES else count
         for name, count in by_unit(classes, compute_capability(gpu)).items()
     )
 

@@ -2,8 +2,8 @@
 
 Most conversions are instructions of the units for special functions. Three kinds are not, on later GPUs: ``ptxas``
 makes other instructions of them, and these have the rate of the units for integers or for half precision
-(docs/time.md, "Conversions"). Conversions from and to 64 bits (``conversion_64``) are taken to be instructions of the
-units for special functions on all GPUs, with a rate of their own.
+(docs/time.md, "Conversions"). Conversions from and to 64 bits (``conversion_64``) have a rate of their own. The units
+for special functions execute them, or on GPUs with few units for double precision those.
 """
 
 from __future__ import annotations
@@ -26,6 +26,16 @@ def unit_of(name: str, capability: tuple[int, int]) -> str:
     """Return the class whose units execute a class of conversions, on GPUs of a compute capability."""
     unit, since = UNITS[name]
     return unit if capability >= since else "conversion"
+
+
+def unit_of_wide_conversions(rates: Mapping[str, float]) -> str:
+    """Return the class whose units execute conversions from and to 64 bits, on a GPU with these rates.
+
+    Where they are slower than other conversions and as slow as arithmetic in double precision, they take the units of
+    the latter: a kernel with six of them for seven such operations takes the time of all thirteen (docs/time.md,
+    "Conversions").
+    """
+    return "fp64" if rates["conversion_64"] == rates["fp64"] < rates["conversion"] else "conversion"
 
 
 def by_unit(classes: Mapping[str, float], capability: tuple[int, int]) -> dict[str, float]:

@@ -4,7 +4,7 @@ import pytest
 
 import rdmodel as rd
 from rdmodel import presets
-from rdmodel.trace.conversion_units import UNITS, by_unit, unit_of
+from rdmodel.trace.conversion_units import UNITS, by_unit, unit_of, unit_of_wide_conversions
 from rdmodel.trace.work import ARITHMETIC_CLASSES
 from tracegen import cuda
 
@@ -20,6 +20,7 @@ L: CONVERT
 
 TO_FLOAT = " ".join(f"cvt.rn.f32.s32 %f{i}, %r{i + 1};" for i in (1, 2, 3, 4)) * 2
 TO_DOUBLE = " ".join(f"cvt.f64.f32 %d{i}, %f{i};" for i in (1, 2, 3, 4)) * 2
+MULTIPLY_DOUBLES = " ".join(f"fma.rn.f64 %d{i}, %d{i}, %d{i}, %d{i};" for i in (5, 6, 7, 8)) * 2
 TO_INT = " ".join(f"cvt.rzi.s32.f32 %r{i + 1}, %f{i};" for i in (1, 2, 3, 4)) * 2
 
 
@@ -50,17 +51,54 @@ def test_floats_become_integers_at_the_rate_of_special_functions(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "rate"), [("a100-40g", 16), ("rtx2080ti", 2), ("a4000", 2), ("h100", 16), ("titan-x-pascal", 4)]
+    ("name", "rate", "unit"),
+    [
+        ("a100-40g", 16, "conversion"),
+        ("h100", 16, "conversion"),
+        ("rtx2080ti", 2, "fp64"),
+        ("a4000", 2, "fp64"),
+        ("titan-x-pascal", 4, "fp64"),
+    ],
 )
-def test_conversions_to_64_bits_have_a_rate_of_their_own(name, rate):
+def test_conversions_to_64_bits_have_a_rate_of_their_own(name, rate, unit):
     found, gpu = timed(TO_DOUBLE, name)
-    assert found.bound == "conversion"
-    assert found.terms["conversion"] == pytest.approx(4000 * 32 * gpu.max_warps / rate)
+    assert unit_of_wide_conversions(presets.rates_of(gpu)[0]) == unit
+    assert found.bound == unit
+    assert found.terms[unit] == pytest.approx(4000 * 32 * gpu.max_warps / rate)
 
 
-def test_conversions_of_both_widths_wait_for_the_same_units():
+@pytest.mark.parametrize(("name", "together"), [("a100-40g", False), ("a4000", True)])
+def test_few_units_for_double_precision_also_convert(name, together):
+    # `validation.tuning` has times of a kernel with six conversions for seven operations.
+    found, gpu = timed(TO_DOUBLE + MULTIPLY_DOUBLES, name)
+    rates, _ = presets.rates_of(gpu)
+    converted, multiplied = (4000 * 32 * gpu.max_warps / rates[each] for each in ("conversion_64", "fp64"))
+    assert found.terms["fp64"] == pytest.approx(multiplied + together * converted)
+    assert found.terms["conversion"] == pytest.approx(0 if together else converted)
+
+
+@pytest.mark.parametrize(("name", "shared"), [("a100-40g", False), ("h100", False), ("a4000", True)])
+def test_a_warp_that_is_alone_has_all_units_that_the_sub_cores_share(name, shared):
+    gpu = presets.gpu(name)
+    rates, _ = presets.rates_of(gpu)
+    per_instruction = 32 / rates["fp64"] * (1 if shared else gpu.core.schedulers)
+    each = [
+        rd.time(
+            cuda.trace(PTX.replace("CONVERT", MULTIPLY_DOUBLES * 8), "k", gpu.sms, threads, ["float[4]:zeros"]), gpu
+        )
+        for threads in (32, 128)
+    ]
+    cycles = [found.cycles - found.terms["launch"] for found in each]
+    assert cycles[0] == pytest.approx(32000 * per_instruction, rel=0.1)
+    assert cycles[1] / cycles[0] == pytest.approx(4 if shared else 1, rel=0.1)
+
+
+def test_conversions_of_both_widths_wait_for_the_same_units_where_double_precision_has_many():
+    found, gpu = timed(TO_DOUBLE + TO_INT, "a100-40g")
+    assert found.terms["conversion"] == pytest.approx(4000 * 32 * gpu.max_warps * (1 / 16 + 1 / 16))
     found, gpu = timed(TO_DOUBLE + TO_INT, "a4000")
-    assert found.terms["conversion"] == pytest.approx(4000 * 32 * gpu.max_warps * (1 / 2 + 1 / 16))
+    assert found.terms["conversion"] == pytest.approx(4000 * 32 * gpu.max_warps / 16)
+    assert found.terms["fp64"] == pytest.approx(4000 * 32 * gpu.max_warps / 2)
 
 
 PACKED = " ".join(f"fma.rn.f32x2 %rd{i}, %rd{i}, %rd{i}, %rd{i};" for i in (3, 4, 5, 6)) * 2

@@ -111,7 +111,7 @@ def time_piece(own: AsynchronousPiece, latencies: Mapping[str, float], registers
     for link in piece.links:
         for name, count in link.classes.items():
             if name not in (ACCESS, "matrix"):
-                unit = unit_name(name)
+                unit = unit_name(name, latencies)
                 busy[unit] = busy.get(unit, 0.0) + count * latencies.get(f"{name}_busy", 1.0)
         if link.product is not None:
             busy["matrix"] = busy.get("matrix", 0.0) + product_cycles(link.product, latencies)

@@ -16,12 +16,18 @@ from math import ceil
 from rdmodel.trace.conversion_units import PACKED, UNITS
 from tracegen.ptx.timing.links import Link, Product, depth_of, latency_of
 
-_SHARED_UNITS = {PACKED: "fp32", "conversion_64": "conversion", **{name: unit for name, (unit, _) in UNITS.items()}}
+_SHARED_UNITS = {PACKED: "fp32", **{name: unit for name, (unit, _) in UNITS.items()}}
 """Classes whose instructions occupy the units of another class, on GPUs since compute capability 8.6."""
 
 
-def unit_name(name: str) -> str:
-    """Return the class that names the units of a class of instructions."""
+def unit_name(name: str, latencies: Mapping[str, float]) -> str:
+    """Return the class that names the units of a class of instructions; `latencies` are those of `SubCore`.
+
+    Conversions from and to 64 bits take the units for double precision where they occupy them for as long as other
+    instructions do (`rdmodel.trace.conversion_units.unit_of_wide_conversions`).
+    """
+    if name == "conversion_64":
+        return "fp64" if latencies.get("conversion_64_busy") == latencies.get("fp64_busy") else "conversion"
     return _SHARED_UNITS.get(name, name)
 
 
@@ -86,7 +92,7 @@ class SubCore:
 
         The result is this time, and the end of the occupation.
         """
-        unit = self._units[unit_name(name)]
+        unit = self._units[unit_name(name, self.latencies)]
         while (found := unit.first(self._issue.first(start))) != start:
             start = found
         self._issue.take(start, 1.0)
