@@ -37,6 +37,7 @@ from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.timing.passes import count_passes
 from rdmodel.timing.spills import add_spill_traffic, phases_of_spills, with_spills
 from rdmodel.timing.traffic import LaunchTraffic, traffic_of
+from rdmodel.timing.uneven import WarpLoads, warp_loads
 from rdmodel.timing.values import LATENCY, LAUNCH, TimeEstimate
 from rdmodel.timing.waves import Block, time_of_grid
 from rdmodel.trace import Launch, Trace, Work
@@ -143,7 +144,8 @@ class CountedBlocks:
 
     `passes` are the passes of each over the banks of the L1 (`rdmodel.timing.passes`). `spills` are the loads and the
     stores of spilled registers (`Trace.spills`), which works and passes include; a thread has these in `spill_frame`
-    bytes. A multiply-add waits for its operands for `operand_stalls` cycles (`Trace.operand_stalls`).
+    bytes. A multiply-add waits for its operands for `operand_stalls` cycles (`Trace.operand_stalls`). `loads` tell
+    how the warps of each differ (`rdmodel.timing.uneven`).
     """
 
     blocks: Sequence[int]
@@ -151,6 +153,7 @@ class CountedBlocks:
     works: Sequence[Work]
     passes: Sequence[float]
     spills: Sequence[tuple[float, float]]
+    loads: Sequence[WarpLoads]
     spill_frame: int = 0
     operand_stalls: float = 0.0
 
@@ -178,15 +181,16 @@ def count_sampled_blocks(trace: Trace, gpu: GPU, sample: int = TIMED_BLOCKS) -> 
     """Return the work of about `sample` blocks (`choose_blocks`)."""
     l1, capability = gpu.l1, compute_capability(gpu)
     chosen = choose_blocks(trace, sample)
-    works, passes, spills = [], [], []
+    works, passes, spills, loads = [], [], [], []
     for block in chosen:  # one after the other, since a trace may keep its last block
         work = work_of_block(trace, block, line=l1.line, sector=l1.sector_bytes, request_bytes=l1.request_bytes)
         spills.append(trace.spills(block, capability))
         works.append(with_spills(work, spills[-1], l1.sector_bytes))
         passes.append(count_passes(trace, block) + sum(spills[-1]))
+        loads.append(warp_loads(trace, block))
     frame = trace.spill_frame(capability)
     stalls = trace.operand_stalls(capability)
-    return CountedBlocks(list(chosen), list(chosen.values()), works, passes, spills, frame, stalls)
+    return CountedBlocks(list(chosen), list(chosen.values()), works, passes, spills, loads, frame, stalls)
 
 
 def choose_blocks(trace: Trace, sample: int) -> dict[int, float]:
@@ -231,7 +235,7 @@ class LaunchParts:
 
     `phases` has the pieces of some warps (`rdmodel.timing.latency.Phase`), of which each stands for `weights` warps.
     `crowding` is that of `Trace.crowding`, for as many blocks as are resident on an SM. A multiply-add waits for its
-    operands for `operand_stalls` cycles.
+    operands for `operand_stalls` cycles. `loads` tell how its warps differ (None: not at all).
     """
 
     launch: Launch
@@ -243,6 +247,7 @@ class LaunchParts:
     weights: Sequence[float]
     crowding: float | None = None
     operand_stalls: float = 0.0
+    loads: WarpLoads | None = None
 
 
 def time_from_counts(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks) -> TimeEstimate:
@@ -303,7 +308,7 @@ def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlo
     traffic = add_spill_traffic(traffic, trace.launch, gpu, accesses, counted.spill_frame)
     return LaunchParts(
         trace.launch, traffic, counted.average, passes, counted.longest, phases, weights, crowding,
-        counted.operand_stalls,
+        counted.operand_stalls, WarpLoads.mean(counted.loads, counted.weights),
     )  # fmt: skip
 
 
@@ -339,6 +344,7 @@ def _time_at_clock(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
         barriers=_waits_at_barriers(launch, work),
         resident=resident,
         crowding=parts.crowding,
+        loads=parts.loads,
         dram_latency=unloaded_latency(gpu) + dram_latency(gpu),
     )
     found = time_of_grid(block, launch.blocks, gpu.sms, resident, parts.longest)

@@ -11,6 +11,7 @@ from rdmodel.common.late_dataclass import dataclass
 from rdmodel.timing.demands import DRAM, MATRIX_FACTORS, MATRIX_UNITS, Demand
 from rdmodel.timing.latency import Phase
 from rdmodel.timing.queue import solve_queues
+from rdmodel.timing.uneven import WarpLoads
 
 LOCAL_STAGES = ("core",)
 """Stages that serve the instructions between accesses to global memory."""
@@ -22,7 +23,7 @@ class Block:
 
     `barriers` tells whether its warps wait for each other, and `weights` how many warps each of those stands for. If
     a block is known to take `crowding` times as long with `resident` blocks on its SM, it waits for nothing else there.
-    Data from DRAM are there `dram_latency` cycles after a load.
+    Data from DRAM are there `dram_latency` cycles after a load. `loads` tell how its warps differ (None: not at all).
     """
 
     warps: int
@@ -33,6 +34,7 @@ class Block:
     resident: int = 1
     crowding: float | None = None
     dram_latency: float = 0.0
+    loads: WarpLoads | None = None
 
     def crowded(self, resident: int) -> float:
         """Return how many times as long the block takes with so many blocks on its SM: in proportion to the others."""
@@ -93,7 +95,8 @@ def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float
     customers of the SM that are alone on it.
     """
     average = block.demands(active)
-    demands = on_whole_warps(average, resident * block.warps)
+    loads = block.loads or WarpLoads.even(block.warps)
+    demands = on_whole_warps(average, loads, resident)
     together = block.warps if block.barriers else 1
     customers = resident * block.warps / together
     share = together / block.warps
@@ -101,11 +104,14 @@ def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float
         Demand(d.name, d.stage, d.cycles * share, max(1.0, d.copies / together) if d.copies > 1 else d.copies)
         for d in demands
     ]
-    lonely = on_whole_warps(average, block.warps) if block.barriers else average
+    lonely = on_whole_warps(average, loads, 1) if block.barriers else average
     # What the warps of a block with known crowding wait for on the SM is in their time already.
     queued = block.barriers and block.crowding is None
     each = [time_alone(phases, lonely, block.warps, together, queued) for phases in block.phases]
     alone = sum(map(mul, each, block.weights)) / sum(block.weights)
+    if queued:
+        chains = [sum(phase.cycles for phase in phases) for phases in block.phases]
+        alone = max(alone, loads.path * sum(map(mul, chains, block.weights)) / sum(block.weights))
     # A customer is at least as long at a copy of a resource as the resource serves it.
     alone = max([alone, *(d.cycles * d.copies for d in own)])
     if block.crowding is None:
@@ -116,15 +122,11 @@ def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float
     return max(customers / flow.throughput, customers * busiest), alone
 
 
-def on_whole_warps(demands: Sequence[Demand], warps: int) -> list[Demand]:
-    """Return the demands of `warps` warps with the copies that are as busy as the one that serves the most of them.
-
-    A warp stays in its sub-core: of five warps, one of four sub-cores has two. The five are served as by two and a half
-    sub-cores with two warps each.
-    """
+def on_whole_warps(demands: Sequence[Demand], loads: WarpLoads, blocks: int) -> list[Demand]:
+    """Return the demands of `blocks` resident blocks with the copies that are as busy as the busiest one."""
     found = []
     for demand in demands:
-        copies = warps / -(-warps // int(demand.copies)) if demand.copies > 1 else demand.copies
+        copies = loads.sub_cores(blocks, int(demand.copies)) if demand.copies > 1 else demand.copies
         found.append(replace(demand, cycles=demand.cycles * demand.copies / copies, copies=copies))
     return found
 

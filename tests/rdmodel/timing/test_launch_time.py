@@ -16,6 +16,7 @@ from rdmodel.gpu.latency import dram_latency, unloaded_latency
 from rdmodel.timing.latency import mean_latencies
 from rdmodel.timing.launch_time import CountedBlocks, choose_blocks, time_from_counts
 from rdmodel.timing.traffic import LaunchTraffic
+from rdmodel.timing.uneven import WarpLoads
 from rdmodel.trace import Launch, Work
 from tests.support.examples import examples
 from tests.support.times import of_blocks
@@ -125,7 +126,7 @@ def timed(gpu=A100, blocks=4096, cycles=500.0, dram=8e3, **changes):
         Nothing(blocks, cycles),
         gpu,
         traffic(blocks, dram),
-        CountedBlocks([0], [1.0], [work(**changes)], [80.0], [(0.0, 0.0)]),
+        CountedBlocks([0], [1.0], [work(**changes)], [80.0], [(0.0, 0.0)], [WarpLoads.even(8)]),
     )
 
 
@@ -161,7 +162,9 @@ def test_multiply_adds_wait_for_their_operands_where_a_sub_core_begins_one_per_c
     )
 
     def issue(stalls):
-        counted = CountedBlocks([0], [1.0], [multiplied], [80.0], [(0.0, 0.0)], operand_stalls=stalls)
+        counted = CountedBlocks(
+            [0], [1.0], [multiplied], [80.0], [(0.0, 0.0)], [WarpLoads.even(8)], operand_stalls=stalls
+        )
         found = time_from_counts(Nothing(4096, 500.0), gpu, traffic(), counted)
         return found.terms["issue slots"]
 

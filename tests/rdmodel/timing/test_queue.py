@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rdmodel.timing.demands import Demand
 from rdmodel.timing.latency import Phase
 from rdmodel.timing.queue import solve_queues
+from rdmodel.timing.uneven import WarpLoads
 from rdmodel.timing.waves import Block, on_whole_warps, time_alone, time_of_grid, time_of_wave
 from tests.support.examples import examples
 
@@ -137,7 +138,7 @@ def test_the_demand_of_products_is_in_the_time_of_their_phase_once():
 @pytest.mark.parametrize(("warps", "as_many"), [(1, 4), (2, 4), (4, 4), (5, 8), (6, 8), (8, 8), (45, 48)])
 def test_warps_take_as_long_as_the_next_multiple_of_the_sub_cores(warps, as_many):
     demand = Demand("issue slots", "core", 100.0 * warps, 4.0)
-    (found,) = on_whole_warps([demand], warps)
+    (found,) = on_whole_warps([demand], WarpLoads.even(warps), 1)
     assert found.cycles == pytest.approx(100.0 * as_many)
     # A copy serves one warp in the time of before, since it is the number of copies that is smaller.
     assert found.cycles * found.copies == pytest.approx(demand.cycles * demand.copies)
@@ -145,7 +146,7 @@ def test_warps_take_as_long_as_the_next_multiple_of_the_sub_cores(warps, as_many
 
 def test_resources_that_all_warps_share_serve_any_number_of_them():
     demands = [Demand("L1 wavefronts", "L1", 70.0), Demand("DRAM", "DRAM", 50.0, 0.1)]
-    assert on_whole_warps(demands, 5) == demands
+    assert on_whole_warps(demands, WarpLoads((1.0, 1.5, 0.5, 1.0, 1.0)), 1) == demands
 
 
 @pytest.mark.parametrize("barriers", [False, True])
