@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 DEFAULT_BLOCK_SIZES = (256, 1, 1)
 """Sizes of a block in the dimensions that no parameter tunes, as Kernel Tuner chooses them."""
 
+RELOCATABLE: Mapping[str, bool] = {"CUDA": True, "CUPY": False, "NVCUDA": False}
+"""Languages of ``tune_kernel`` in which kernels are written in CUDA, and whether their code is relocatable.
+
+PyCUDA compiles those of ``CUDA``. It links them with other code (``pycuda.compiler.DynamicSourceModule``), so that the
+assembler does not know where their arrays in shared memory lie, and merges fewer of their words (docs/work.md).
+"""
+
 Divisors = str | int | Sequence[str | int] | None
 """Divisors of a dimension of the grid: expressions of parameters, whose product counts; None: the block size."""
 
@@ -41,6 +48,7 @@ def program(
     cmem_args: Mapping[str, Any] | None = None,
     smem_args: Mapping[str, str | int] | None = None,
     compiler_options: Sequence[str] = (),
+    lang: str | None = None,
     **options: Any,
 ) -> TiledProgram:
     """Return the program that ``tune_kernel`` tunes with the same arguments, whose tiles are the configurations.
@@ -55,14 +63,17 @@ def program(
         As for ``tune_kernel``, in CUDA. Functions in place of expressions are not supported.
     grid_div_x, grid_div_y, grid_div_z, block_size_names, cmem_args, smem_args, compiler_options
         As for ``tune_kernel``. Expressions are those of loop nests: ``+ - * // %``, ``min`` and ``max``.
+    lang
+        As for ``tune_kernel``: ``"CUDA"`` (default), ``"CuPy"`` or ``"NVCUDA"``. Each compiles the kernel in its way: the
+        code of ``"CUDA"`` is relocatable.
     options
         More options of `tracegen.cuda.TiledProgram`, such as ``includes=``.
 
     Raises
     ------
     ConfigError
-        If `problem_size` does not have one to three dimensions, a divisor is neither a number nor an expression, or
-        `options` has one that is given already.
+        If `problem_size` does not have one to three dimensions, a divisor is neither a number nor an expression, `lang`
+        is another one, or `options` has one that is given already.
     TraceError
         If the source cannot be read.
     """
@@ -89,13 +100,21 @@ def program(
         "args": list(arguments),
         "shared": (smem_args or {}).get("size", 0),
         "defines": {"kernel_tuner": 1, **fixed},
-        "options": list(compiler_options),
+        "options": [*_ways_to_compile(lang), *compiler_options],
         "variables": dict(cmem_args or {}),
     }
     for name in options:
         if name in given_options:
             raise ConfigError(f"{name}: follows from the arguments of tune_kernel; leave it out")
     return TiledProgram(**given_options, **options)
+
+
+def _ways_to_compile(lang: str | None) -> list[str]:
+    """Return the options of the compiler with which Kernel Tuner compiles kernels of a language."""
+    name = "CUDA" if lang is None else str(lang).upper()
+    if name not in RELOCATABLE:
+        raise ConfigError(unknown("lang", str(lang), ("CUDA", "CuPy", "NVCUDA")))
+    return ["-rdc=true"] if RELOCATABLE[name] else []
 
 
 def _divisors(name: str, divisor: str | int | Sequence[str | int]) -> list[str | int]:

@@ -152,9 +152,31 @@ def test_grids_and_blocks_are_those_of_kernel_tuner(size, options, config):
     assert tuple(block) == util.get_thread_block_dimensions(config, names)
 
 
+WORDS = """
+extern "C" __global__ void words(float *out) {
+  __shared__ float tile[32 * 4];
+  for (int i = 0; i < 4; i++) tile[4 * threadIdx.x + i] = out[threadIdx.x + 32 * i];
+  out[threadIdx.x] = tile[4 * threadIdx.x] + tile[4 * threadIdx.x + 1] + tile[4 * threadIdx.x + 2];
+}
+"""
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("options", "merged"),
+    [({}, False), ({"lang": "CUDA"}, False), ({"lang": "cupy"}, True), ({"compiler_options": ["-rdc=false"]}, True)],
+)
+def test_code_is_relocatable_where_kernel_tuner_makes_it_so(options, merged):
+    # Four words of an array that the assembler places are one store.
+    made = kernel_tuner.program("words", WORDS, 32, [np.zeros(128, np.float32)], {"block_size_x": [32]}, **options)
+    work = rd.time(made({"block_size_x": 32}), "a4000").work
+    assert work.instructions["store_shared"] == (1 if merged else 4)
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
+        ({"lang": "HIP"}, "unknown lang 'HIP'; known: CUDA, CuPy, NVCUDA"),
         ({"problem_size": ()}, "problem_size=\\(\\): must be one to three expressions"),
         ({"grid_div_y": [len]}, "grid_div_y: .*: must be a whole number or an expression"),
         ({"grid": 3}, "grid: follows from the arguments of tune_kernel; leave it out"),
