@@ -72,9 +72,13 @@ def read_config(text: str) -> Config:
 
 def predict(task: Task) -> Predicted:
     """Return the prediction for a point, or the reason why there is none."""
-    space = _space_of(task)
+    return predict_in(_space_of(task), task)
+
+
+def predict_in(space: Space, task: Task) -> Predicted:
+    """Return the prediction for a point of a space that has another name, or the reason why there is none."""
     try:
-        return _predict(task)
+        return _predict(space, task)
     except rd.RdmodelError as error:
         return Predicted(task.space, task.gpu or space.gpu, task.config, failure=str(error)[:200])
 
@@ -84,8 +88,7 @@ def _space_of(task: Task) -> Space:
     return (CUDA_SPACES if task.gpu else SPACES)[task.space]
 
 
-def _predict(task: Task) -> Predicted:
-    space = _space_of(task)
+def _predict(space: Space, task: Task) -> Predicted:
     gpu, config = presets.gpu(task.gpu or space.gpu), read_config(task.config)
     found: list[Callable[[float], LaunchParts]] = []
     use: RegisterUse | None = None

@@ -34,8 +34,13 @@ class Space:
     @property
     def architecture(self) -> str:
         """The architecture of the GPU, for the compiler."""
-        major, minor = compute_capability(presets.gpu(self.gpu))
-        return f"sm_{major}{minor}"
+        return architecture_of(self.gpu)
+
+
+def architecture_of(gpu: str) -> str:
+    """Return the architecture of the GPU of a preset, for the compiler."""
+    major, minor = compute_capability(presets.gpu(gpu))
+    return f"sm_{major}{minor}"
 
 
 # ---- 2-D convolution
@@ -105,7 +110,7 @@ def convolution(sources: Path, config: Config, _length: int) -> TiledProgram:
         grid=_grid(f"{IMAGE}", f"{IMAGE}"),
         block=("block_size_x", "block_size_y"),
         args=[f"float[{IMAGE * IMAGE}]:zeros", f"float[{width * width}]:zeros", f"float[{FILTER**2}]:zeros"],
-        architecture=SPACES["convolution"].architecture,
+        architecture=CUDA_SPACES["convolution"].architecture,
         variables={"d_filter": np.zeros(33 * 33, np.float32)},
     )
 
@@ -152,7 +157,7 @@ def dedispersion(sources: Path, _config: Config, length: int) -> TiledProgram:
             f"float[{DMS * SAMPLES}]:zeros",
             shifts()[:: CHANNELS // length][:length],
         ],
-        architecture=SPACES["dedispersion"].architecture,
+        architecture=CUDA_SPACES["dedispersion"].architecture,
     )
 
 
@@ -204,19 +209,35 @@ def _product(source: str, length: int, more: Sequence[int], options: Sequence[st
             *more,
         ],
         options=options,
-        architecture=SPACES["gemm"].architecture,
+        architecture=CUDA_SPACES["gemm"].architecture,
     )
 
 
-SPACES = {
+def relocatable(make: Callable[[Path, Config, int], TiledProgram]) -> Callable[[Path, Config, int], TiledProgram]:
+    """Return a function for the programs of `make` as Kernel Tuner compiles them in CUDA: with PyCUDA.
+
+    Their code is relocatable (``rdmodel.integrations.kernel_tuner.RELOCATABLE``).
+    """
+
+    def compiled(sources: Path, config: Config, length: int) -> TiledProgram:
+        program = make(sources, config, length)
+        return replace(program, options=[*program.options, "-rdc=true"])
+
+    return compiled
+
+
+CUDA_SPACES = {
     "convolution": Space("convolution", "a4000", convolution),
     "dedispersion": Space("dedispersion", "a4000", dedispersion, (48, 96), CHANNELS),
-    "gemm": Space("gemm", "rtx3090", gemm_of_opencl, (128, 256), MATRIX),
+    "gemm": Space("gemm", "rtx3090", gemm, (128, 256), MATRIX),
 }
-"""The spaces by the name of their kernel, as others measured them."""
+"""The spaces by the name of their kernel, all in CUDA."""
 
 IN_CUDA = ("convolution", "dedispersion")
-"""The spaces that others measured in CUDA."""
+"""The spaces that others measured in CUDA, with Kernel Tuner."""
 
-CUDA_SPACES = {**SPACES, "gemm": replace(SPACES["gemm"], make=gemm)}
-"""The same spaces, all in CUDA."""
+SPACES = {
+    **{name: replace(CUDA_SPACES[name], make=relocatable(CUDA_SPACES[name].make)) for name in IN_CUDA},
+    "gemm": replace(CUDA_SPACES["gemm"], make=gemm_of_opencl),
+}
+"""The same spaces, as others measured them."""

@@ -1,0 +1,1 @@
+"""Times that runs of Kernel Tuner have measured at random points of two tuning spaces."""
