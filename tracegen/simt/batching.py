@@ -6,9 +6,10 @@ The batch holds the requested block and the blocks that were announced behind it
 from __future__ import annotations
 
 import inspect
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -30,7 +31,10 @@ FIRST_BATCH = 32
 """Blocks of the first batch of announced ones: short kernels take hardly longer for them than for one block."""
 
 MAX_READY_BATCHES = 8
-"""Batches whose blocks are kept until they are requested."""
+"""Batches whose blocks are kept until they are requested, of those with programs of their own."""
+
+MAX_SHARED_BATCHES = 64
+"""Batches of which blocks with shared programs are kept, for further requests, too: these take hardly any memory."""
 
 MAX_ANNOUNCED = 64
 """Announcements that are remembered: those of the SMs that run side by side."""
@@ -67,6 +71,8 @@ class BlockRunner:
         self._geometry = Geometry(launch)
         self._max_size = self._fitting_size = MAX_BATCH_THREADS // len(self._geometry.lane) if batches else 1
         self._ready: deque[dict[int, Program]] = deque(maxlen=MAX_READY_BATCHES)
+        self._shared_ready: dict[int, Program] = {}
+        self._shared_batches: deque[list[int]] = deque()
         self._announced: deque[_Announced] = deque(maxlen=MAX_ANNOUNCED)
         self._measured = False
         self._last = self._distance = 0
@@ -86,21 +92,45 @@ class BlockRunner:
             return self._ready_or_run(block)
 
     def _ready_or_run(self, block: int) -> Program:
+        program = self._shared_ready.get(block)
+        if program is None:
+            program = self._take(block)
+        if program is None:
+            announced = next((one for one in reversed(self._announced) if one.reach(block)), None)
+            blocks = self._likely(block) if announced is None else announced.ahead(self._fitting(), self._is_ready)
+            batch = self._run(blocks)
+            if announced is not None:
+                announced.leave_behind(max(batch))
+            program = batch[block]
+            if not isinstance(program, MovedProgram):
+                del batch[block]
+            self._keep(batch)
+        self._last = block
+        return program
+
+    def _take(self, block: int) -> Program | None:
+        """Take out the program of a block that does not share it, if it is ready."""
         batch = next((batch for batch in self._ready if block in batch), None)
         if batch is None:
-            announced = next((one for one in reversed(self._announced) if one.reach(block)), None)
-            batch = self._run(self._likely(block) if announced is None else announced.ahead(self._fitting()))
-            if announced is not None:
-                announced.next += len(batch)
-            self._ready.append(batch)
-        self._last = block
-        program = batch[block]
-        # What blocks share takes no memory of its own, and may be requested again.
-        if not isinstance(program, MovedProgram):
-            del batch[block]
-            if not batch:
-                self._ready.remove(batch)
+            return None
+        program = batch.pop(block)
+        if not batch:
+            self._ready.remove(batch)
         return program
+
+    def _is_ready(self, block: int) -> bool:
+        return block in self._shared_ready or any(block in batch for batch in self._ready)
+
+    def _keep(self, batch: dict[int, Program]) -> None:
+        """Keep the programs of a batch until they are requested; shared ones take hardly any memory, and stay."""
+        shared = {block: program for block, program in batch.items() if isinstance(program, MovedProgram)}
+        self._shared_ready.update(shared)
+        self._shared_batches.append(list(shared))
+        if len(self._shared_batches) > MAX_SHARED_BATCHES:
+            for block in self._shared_batches.popleft():
+                self._shared_ready.pop(block, None)
+        if len(shared) < len(batch):
+            self._ready.append({block: program for block, program in batch.items() if block not in shared})
 
     def work(self, block: int) -> tuple[Work, bool]:
         """Return the work of a block, and whether the kernel declared any."""
@@ -183,6 +213,11 @@ class _Announced:
             self.next = place
         return found
 
-    def ahead(self, count: int) -> list[int]:
-        """Return the next blocks, for a batch."""
-        return list(self.blocks[self.next : self.next + count])
+    def leave_behind(self, block: int) -> None:
+        """Go on to the blocks after one of them."""
+        self.next = bisect_right(self.blocks, block, self.next)
+
+    def ahead(self, count: int, is_ready: Callable[[int], bool]) -> list[int]:
+        """Return the next blocks, for a batch, except those that are ready."""
+        places = range(self.next, len(self.blocks))
+        return list(islice((block for block in map(self.blocks.__getitem__, places) if not is_ready(block)), count))

@@ -276,6 +276,19 @@ def test_announced_blocks_are_run_in_two_calls():
     assert [list(np.ravel(call)) for call in calls] == [order[:FIRST_BATCH], order[FIRST_BATCH:]]
 
 
+def test_blocks_that_share_a_program_are_run_once_however_often_they_are_read():
+    def kernel(k, A):
+        with k.where(k.x > 0):  # the first block has a program of its own
+            k.load(A, k.x)
+
+    calls = []
+    trace = kernel_trace(counted(kernel), grid=20_000, calls=calls)
+    trace.announce(range(20_000))
+    read = [[[own.base.tolist() for own in trace.block(block)] for block in range(20_000)] for _ in range(3)]
+    assert read[0] == read[1] == read[2]
+    assert [int(block) for call in calls for block in np.ravel(call)][20_000:] == [0, 0]
+
+
 def test_blocks_that_were_announced_by_readers_side_by_side_are_run_once():
     calls = []
     trace = kernel_trace(counted(lambda k, A: k.load(A, k.x)), grid=2000, calls=calls)
