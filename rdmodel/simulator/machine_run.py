@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from rdmodel.simulator.counters import (
 )
 from rdmodel.simulator.machine import make_machine
 from rdmodel.simulator.options import SimulationOptions, has_sector_masks, packet_bytes
-from rdmodel.trace import Trace
+from rdmodel.trace import Columns, Program, Trace
 from rdmodel.trace.coalescing import (
     DEFAULT_CHUNK_INSTRUCTIONS,
     DEFAULT_CHUNK_LINES,
@@ -40,7 +40,9 @@ from rdmodel.trace.coalescing import (
     Chunk,
     StoreRule,
     WarpStream,
-    open_block,
+    find_block,
+    open_warps,
+    reread_warps,
 )
 from rdmodel.trace.constants import ConstantReads
 
@@ -111,7 +113,8 @@ class MachineRun:
         self._request = request
         launch = request.trace.launch
         # No SM can have more blocks than there are.
-        slots = min(compute_occupancy(launch, request.gpu).blocks, request.blocks)
+        self._blocks = request.blocks
+        slots = min(compute_occupancy(launch, request.gpu).blocks, self._blocks)
         self._block_warps = launch.block_warps
         bypasses = bypasses_l1(request.gpu.l1, request.trace)
         self._bypass = bypass_table(request.gpu.l1) if bypasses else None
@@ -188,25 +191,28 @@ class MachineRun:
 
     def _give_block(self) -> None:
         sm, slot = self._machine.subject_sm, self._machine.subject
-        if self._begun == self._request.blocks:
+        if self._begun == self._blocks:
             self._machine.decline_block(sm, slot)
             return
         place = sm * self._slots + slot
-        warps = slice(place * self._block_warps, (place + 1) * self._block_warps)
         started = perf_counter()
-        self._streams[warps] = self._open_block(place)
+        source, first = find_block(self._request.trace, self._begun, self._constants, place)
+        self._open_block(self._streams, source, first, place)
         if self._observed_streams is not None:
-            self._observed_streams[warps] = self._open_block(place)
+            self._open_block(self._observed_streams, source, first, place)
         self._trace_seconds += perf_counter() - started
         self._machine.begin_block(sm, slot, self._begun)
         self._begun += 1
         self._machine.prime(sm, slot)
         self._machine.start_block(sm, slot)
 
-    def _open_block(self, place: int) -> list[WarpStream]:
-        trace, l1 = self._request.trace, self._request.gpu.l1
-        rule = self._rule
-        return open_block(trace, self._begun, l1.line, rule, l1.request_bytes, self._bypass, self._constants, place)
+    def _open_block(self, streams: list[WarpStream | None], source: Columns | Program, first: int, place: int) -> None:
+        """Let the streams of a place read a block that `find_block` has found."""
+        warps = slice(place * self._block_warps, (place + 1) * self._block_warps)
+        before = streams[warps]
+        if before[0] is None or not reread_warps(cast(list[WarpStream], before), source):
+            trace, l1 = self._request.trace, self._request.gpu.l1
+            streams[warps] = open_warps(trace, source, first, l1.line, self._rule, l1.request_bytes, self._bypass)
 
     def _report_accesses(self) -> None:
         """Call the observer with the accesses that were recorded since the last call."""

@@ -283,6 +283,23 @@ cdef class StreamBuffers:
             streams.append(other)
         return streams
 
+    def reread(self, list streams not None, list buffers not None, const int64_t[::1] moves, const int64_t[::1] trips):
+        """Let streams begin another block, of the shared program with these `buffers`; return whether they read that.
+
+        `streams` are this one and those of the other warps of its block; `moves` and `trips` are those of the other
+        block.
+        """
+        cdef StreamBuffers other
+        if self.buffers is not buffers:
+            return False
+        assert moves is not None and trips is not None and trips.shape[0] == len(buffers)
+        for stream in streams:
+            other = <StreamBuffers?> stream
+            assert other.buffers is buffers
+            other.moves, other.trips = moves, trips
+            other.segment = other.position = other.carry = other.row = 0
+        return True
+
     def fill(self, ChunkBuffers chunk not None):
         """Replace the content of `chunk` by the next instructions; return whether more may follow."""
         return self.refill(chunk)

@@ -17,7 +17,7 @@ from rdmodel.model.late_blocks import cut_block
 from rdmodel.timing import launch_time
 from rdmodel.trace import WARP, Columns, Program, Segment, Trace
 from rdmodel.trace.caching import CachedTrace, fingerprint
-from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream, open_block
+from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream, open_block, reread_warps
 from rdmodel.trace.derived import DerivedTrace
 from rdmodel.trace.moved import MovedProgram, SharedProgram, move_program
 from rdmodel.trace.trace import ShortenedBlocks
@@ -87,6 +87,33 @@ def requests(stream: WarpStream, chunk: Chunk) -> list[tuple[object, ...]]:
         lines = (getattr(chunk, name)[: chunk.used].tolist() for name in ("lines", "masks", "full"))
         found += [*zip(*rows, strict=True), *zip(*lines, strict=True)]
     return found
+
+
+@examples(100)
+@given(moved_programs().filter(lambda program: program[0].shared.segments), MOVES, st.integers(0, 3), st.integers(1, 4))
+def test_streams_begin_another_block_of_their_program_as_new_ones_do(program, move, read, instructions):
+    moved, _ = program
+    other = moved.cut(np.minimum(moved.trips, 2), np.full(len(moved.moves), move, np.int64))
+    chunk = Chunk(instructions, 64, details=True)
+    streams = WarpStream(moved, 0, 128, StoreRule.MACHINE).of_warps(WARPS)
+    for stream in streams:
+        for _ in range(read):
+            stream.fill(chunk)
+    assert reread_warps(streams, other)
+    for warp, stream in enumerate(streams):
+        assert list(drain(stream, chunk)) == list(drain(WarpStream(other, warp, 128, StoreRule.MACHINE), chunk))
+
+
+def test_streams_of_one_program_do_not_begin_a_block_of_another():
+    def program() -> MovedProgram:
+        return move_program(list(tracegen.kernel("gemm").block(0)), np.zeros(1000, np.int64))
+
+    first, second = program(), program()
+    streams = WarpStream(first, 0, 128, StoreRule.MACHINE).of_warps(2)
+    assert reread_warps(streams, first)
+    assert not reread_warps(streams, second)
+    assert not reread_warps(streams, list(first))
+    assert not reread_warps(WarpStream(list(first), 0, 128, StoreRule.MACHINE).of_warps(2), first)
 
 
 @examples(60)
