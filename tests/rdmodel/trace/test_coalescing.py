@@ -93,6 +93,19 @@ def test_loops_are_coalesced_as_by_the_oracle_wherever_chunks_end(program, line,
         assert found == requests(unroll(program, warp), line, rule, request_bytes)
 
 
+@examples(100)
+@given(segments(2), st.integers(3, 60), LINE_SIZES, RULES, REQUEST_BYTES, st.integers(1, 40), st.integers(0, 100))
+def test_long_loops_are_coalesced_as_by_the_oracle_wherever_chunks_end(
+    segment, trips, line, rule, request_bytes, instructions, lines
+):
+    # Iterations are copied from the one before as far as a chunk has room for them.
+    program = [dataclasses.replace(segment, trips=trips)]
+    chunk = Chunk(instructions, WARP * (16 // line + 2) + lines, details=True)
+    for warp in range(2):
+        found = drain(WarpStream(program, warp, line, rule, None, request_bytes), chunk)
+        assert found == requests(unroll(program, warp), line, rule, request_bytes)
+
+
 @examples(60)
 @given(all_traces(), st.sampled_from([8, 32, 128]), RULES, st.data())
 def test_whole_traces_reach_the_reader_as_by_the_oracle_wherever_chunks_end(trace, line, rule, data):
