@@ -119,17 +119,17 @@ cdef class Admission(Plugins):
         sm.load[load].served += 1
         return outcome
 
-    cdef bint _in_flight(self, const Sm* sm, int64_t id) noexcept nogil:
+    cdef inline bint _in_flight(self, const Sm* sm, int64_t id) noexcept nogil:
         return sm.cache.sector[id].pending != 0 if self.sectored else sm.cache.line[id].mshr != NONE
 
-    cdef bint _streams(self, const Sm* sm, int64_t load) noexcept nogil:
+    cdef inline bint _streams(self, const Sm* sm, int64_t load) noexcept nogil:
         """Return whether APCM makes the load bypass."""
         return (
             self.admission == ADMIT_BY_PATTERN and sm.patterns.bypassing and sm.load[load].pattern != NONE
             and sm.patterns.known[sm.load[load].pattern].kind == STREAMING
         )
 
-    cdef void _note(self, Sm* sm, int64_t load, int64_t id, int outcome, bint absent) noexcept nogil:
+    cdef inline void _note(self, Sm* sm, int64_t load, int64_t id, int outcome, bint absent) noexcept nogil:
         """Update the note of a line, which was `absent` or not, after a load transaction has been served."""
         cdef Note* n = &sm.cache.note[id]
         cdef int64_t pattern = sm.load[load].pattern, warp = sm.load[load].warp
@@ -178,7 +178,7 @@ cdef class Admission(Plugins):
                         victims_put(&sm.victims, k, l.line)
                     break
 
-    cdef void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+    cdef inline void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         """CCWS: raise the score of a warp that loads a line it has lost."""
         cdef int64_t warp = sm.load[load].warp
         cdef int64_t i, warps = 0
@@ -192,7 +192,7 @@ cdef class Admission(Plugins):
         score = score * <double> sm.victims.hits / <double> sm.n.warp_instructions
         victims_raise(&sm.victims, warp, <int64_t> score, t)
 
-    cdef int _keep_tag(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
+    cdef inline int _keep_tag(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
         """Look up and update the tags of a closed L1."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef Warp* w = &sm.warp[sm.load[load].warp]
@@ -227,7 +227,7 @@ cdef class Admission(Plugins):
             return self._find_cold(sm, id, victim)
         return WAY if cache_victim(&sm.cache, set, victim) else NO_WAY
 
-    cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
+    cdef inline int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
         """Find the least recently used line that is neither in flight nor protected, by APCM, PD or G-Cache."""
         cdef int64_t id = sm.cache.set[set].oldest
         cdef bint protected = False
@@ -243,7 +243,7 @@ cdef class Admission(Plugins):
             id = sm.cache.line[id].in_set.newer
         return PROTECTED if protected else NO_WAY
 
-    cdef int _find_cold(self, Sm* sm, int64_t id, int64_t* victim) noexcept nogil:
+    cdef inline int _find_cold(self, Sm* sm, int64_t id, int64_t* victim) noexcept nogil:
         """G-Cache: find the cold line that line `id` replaces at its fill; where all are hot, they cool down."""
         cdef int64_t set = sm.cache.line[id].set, other = sm.cache.set[set].oldest
         cdef int way
@@ -258,7 +258,7 @@ cdef class Admission(Plugins):
                 other = sm.cache.line[other].in_set.newer
         return way
 
-    cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil:
+    cdef inline bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil:
         cdef const Note* n = &sm.cache.note[id]
         if self.admission == ADMIT_COLD:
             return sm.contended and n.heat > 0
@@ -291,7 +291,7 @@ cdef class Admission(Plugins):
                 self.sm[i].contended = self.sm[i].hints > 0
                 self.sm[i].hints = 0
 
-    cdef void _open_or_close_l1(self, Sm* sm) noexcept nogil:
+    cdef inline void _open_or_close_l1(self, Sm* sm) noexcept nogil:
         """Streaming bypass: close an L1 that missed too often in the period; open another."""
         cdef int64_t executed = sm.n.thread_instructions - sm.instructions_at_closing
         cdef bint stays_open = thrashes(sm.not_found, executed, self.thrashing_mpki)
@@ -301,7 +301,7 @@ cdef class Admission(Plugins):
             sm.retry = True
             self._rouse(sm.number, self.now + 1)
 
-    cdef void _adjust_distance(self, Sm* sm) noexcept nogil:
+    cdef inline void _adjust_distance(self, Sm* sm) noexcept nogil:
         """PDP: choose the distance for which the reuses of the period were best protected."""
         if sm.distances.sampled == 0:
             return

@@ -19,7 +19,7 @@ cdef class BlockIssue(Scheduling):
         Scheduling._note_block(self, i, slot, block)
         b.group = self._group_number(i) if self.numbers_groups else block // self.block_group
 
-    cdef int64_t _group_number(self, int64_t i) noexcept nogil:
+    cdef inline int64_t _group_number(self, int64_t i) noexcept nogil:
         """OWL: return the place of the next block's group in the order of those of SM `i`."""
         cdef int64_t begun = self.sm[i].n.blocks // self.group_size
         cdef int64_t group = begun % self.round_groups, first = i % self.round_groups if self.groups_differ else 0
@@ -56,7 +56,7 @@ cdef class BlockIssue(Scheduling):
             self._end_issue(sm, t, sm.n.warp_instructions > issued)
         return C_GO
 
-    cdef int64_t _choose_group(self, const Sm* sm, int64_t k, uint64_t candidates) noexcept nogil:
+    cdef inline int64_t _choose_group(self, const Sm* sm, int64_t k, uint64_t candidates) noexcept nogil:
         """Return the group from which scheduler `k` issues; there are candidates."""
         cdef int64_t group, current = sm.scheduler[k].group, first = NEVER, next = NEVER
         while candidates != 0:
@@ -69,7 +69,7 @@ cdef class BlockIssue(Scheduling):
             return first
         return next
 
-    cdef uint64_t _members(self, const Sm* sm, int64_t k, uint64_t candidates) noexcept nogil:
+    cdef inline uint64_t _members(self, const Sm* sm, int64_t k, uint64_t candidates) noexcept nogil:
         """Return the candidates of scheduler `k` that belong to its current group, as bits by place."""
         cdef uint64_t members = 0
         cdef int64_t place
@@ -80,6 +80,6 @@ cdef class BlockIssue(Scheduling):
             candidates &= candidates - 1
         return members
 
-    cdef int64_t _group_of(self, const Sm* sm, int64_t k, int64_t place) noexcept nogil:
+    cdef inline int64_t _group_of(self, const Sm* sm, int64_t k, int64_t place) noexcept nogil:
         """Return the group of the block of a warp of scheduler `k`."""
         return sm.slot[sm.warp[k + place * self.schedulers].slot].group

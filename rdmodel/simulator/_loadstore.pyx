@@ -48,7 +48,7 @@ cdef class LoadStore(HintingNetwork):
         self.stores_allocate = l1["stores_allocate"]
         self.unusual = self.sized or l1["may_bypass"]
 
-    cdef int _fill(self, int64_t i, int64_t t, Item item) noexcept nogil:
+    cdef inline int _fill(self, int64_t i, int64_t t, Item item) noexcept nogil:
         """S1: take the data of a line, or those of one transaction that bypasses the L1 (~id is its load)."""
         cdef Sm* sm = &self.sm[i]
         cdef CacheLine* l
@@ -93,20 +93,20 @@ cdef class LoadStore(HintingNetwork):
         self._retry_access(sm, l.set)
         return C_GO
 
-    cdef void _retry_access(self, Sm* sm, int64_t set) noexcept nogil:
+    cdef inline void _retry_access(self, Sm* sm, int64_t set) noexcept nogil:
         """Let a stalled transaction try again if the fill of a line of this set may help it.
 
         Where sets share their data, it may whatever the set.
         """
         sm.retry |= self.deciding or sm.cache.pool.lines > 0 or fill_helps(sm.reason, sm.tried, set)
 
-    cdef void _take_acknowledgement(self, Sm* sm, BlockSlot* block) noexcept nogil:
+    cdef inline void _take_acknowledgement(self, Sm* sm, BlockSlot* block) noexcept nogil:
         sm.n.acknowledgements += 1
         block.stores -= 1
         if block.stores == 0 and block.alive == 0:
             sm.check = True
 
-    cdef int _count_latency(self, int64_t latency) noexcept nogil:
+    cdef inline int _count_latency(self, int64_t latency) noexcept nogil:
         cdef int64_t capacity
         latency = min(latency, <int64_t> MAX_LATENCY)
         if latency >= self.latency_capacity:
@@ -122,7 +122,7 @@ cdef class LoadStore(HintingNetwork):
         self.latency[latency] += 1
         return C_GO
 
-    cdef int _access(self, int64_t i, int64_t t) noexcept nogil:
+    cdef inline int _access(self, int64_t i, int64_t t) noexcept nogil:
         """Let the first transaction in the unit access the L1; if it has stalled, something may help it now."""
         cdef Sm* sm = &self.sm[i]
         cdef Entry* e = &sm.entry[sm.entry_head]
@@ -152,7 +152,7 @@ cdef class LoadStore(HintingNetwork):
             self._record(i, e.load, e.ids[e.at], e.masks[e.at], outcome)
         return self._next_transaction(sm, t)
 
-    cdef int _access_tags(self, int64_t i, int64_t t) noexcept nogil:
+    cdef inline int _access_tags(self, int64_t i, int64_t t) noexcept nogil:
         """Let several transactions of the first instruction in the unit access the L1, until one cannot be served."""
         cdef Sm* sm = &self.sm[i]
         cdef int64_t entries = sm.entries, left = self.tags
@@ -164,7 +164,7 @@ cdef class LoadStore(HintingNetwork):
             left -= 1
         return C_GO
 
-    cdef int _access_unusual(self, Sm* sm, Entry* e, int64_t t) noexcept nogil:
+    cdef inline int _access_unusual(self, Sm* sm, Entry* e, int64_t t) noexcept nogil:
         """Serve a transaction where messages have masks, or where the L1 does not serve all loads."""
         cdef int64_t id = e.ids[e.at]
         cdef uint32_t asked = <uint32_t> e.sectors[e.at] if self.sized else 0
@@ -175,7 +175,7 @@ cdef class LoadStore(HintingNetwork):
             return self._store_sectors(sm, e, id)
         return self._store_local(sm, e, id) if e.local and e.op == STORE else self._store(sm, e, id)
 
-    cdef int _load_unusual(self, Sm* sm, int64_t load, int64_t id, uint32_t asked, int64_t t) noexcept nogil:
+    cdef inline int _load_unusual(self, Sm* sm, int64_t load, int64_t id, uint32_t asked, int64_t t) noexcept nogil:
         sm.asked = sm.missed = asked
         if sm.load[load].past:
             return self._bypass(sm, load, id)
@@ -183,10 +183,10 @@ cdef class LoadStore(HintingNetwork):
             return self._admit(sm, load, id, t)
         return self._look_up_sectors(sm, load, id, t) if self.sectored else self._look_up(sm, load, id, t)
 
-    cdef int _note_latency(self, int64_t latency) noexcept nogil:
+    cdef inline int _note_latency(self, int64_t latency) noexcept nogil:
         return self._count_latency(latency)
 
-    cdef int _give_way(self, Sm* sm, int64_t id, int64_t victim, int64_t block, int64_t warp) noexcept nogil:
+    cdef inline int _give_way(self, Sm* sm, int64_t id, int64_t victim, int64_t block, int64_t warp) noexcept nogil:
         """Give a line a way, for other modules; here, calls of `_take_way` are inlined."""
         return self._take_way(sm, id, victim, VALID, block, warp)
 
@@ -219,7 +219,7 @@ cdef class LoadStore(HintingNetwork):
     cdef int _fill_sectors(self, int64_t i, int64_t t, Item item) noexcept nogil:
         return C_MEMORY
 
-    cdef int _next_transaction(self, Sm* sm, int64_t t) noexcept nogil:
+    cdef inline int _next_transaction(self, Sm* sm, int64_t t) noexcept nogil:
         """Step to the next transaction after one of the first instruction in the unit has been served."""
         cdef Entry* e = &sm.entry[sm.entry_head]
         e.at += 1
@@ -229,14 +229,14 @@ cdef class LoadStore(HintingNetwork):
         self._leave_unit(sm, e)
         return C_GO if e.load == NONE else self._all_served(sm, e.load, t)
 
-    cdef void _leave_unit(self, Sm* sm, Entry* e) noexcept nogil:
+    cdef inline void _leave_unit(self, Sm* sm, Entry* e) noexcept nogil:
         sm.warp[e.warp].in_unit -= 1
         sm.entry_head = sm.entry_head + 1 if sm.entry_head + 1 < self.ldst_queue else 0
         sm.entries -= 1
         if e.load == NONE:
             self._stand(sm, e.warp)
 
-    cdef int _all_served(self, Sm* sm, int64_t load, int64_t t) noexcept nogil:
+    cdef inline int _all_served(self, Sm* sm, int64_t load, int64_t t) noexcept nogil:
         """Finish a load whose transactions have all been served; it may still wait for data."""
         cdef int64_t returns = sm.load[load].hit + self.hit_latency
         if self.admission == ADMIT_BY_PATTERN and sm.load[load].pattern != NONE:
@@ -247,11 +247,11 @@ cdef class LoadStore(HintingNetwork):
         self._arrive(sm, load)
         return C_GO
 
-    cdef int _load(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+    cdef inline int _load(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         """Serve one transaction of a load under the policies; return the outcome or the missing resource."""
         return self._admit(sm, load, id, t) if self.admitting else self._look_up(sm, load, id, t)
 
-    cdef int _bypass(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
+    cdef inline int _bypass(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
         """Request the data of one transaction without allocation in the L1."""
         cdef int64_t what = BYPASS | <int64_t> sm.asked << SECTORS_AT
         if sm.misses.size >= self.miss_queue:
@@ -262,7 +262,7 @@ cdef class LoadStore(HintingNetwork):
             return NO_MEMORY
         return BYPASSED
 
-    cdef int _look_up(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+    cdef inline int _look_up(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         cdef CacheLine* l = &sm.cache.line[id]
         cdef bint again = l.flags & (VALID | RESERVED) != 0
         cdef int outcome
@@ -291,7 +291,7 @@ cdef class LoadStore(HintingNetwork):
         shadow_raise(&sm.cache, id)
         return outcome
 
-    cdef int _miss(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+    cdef inline int _miss(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         """Request an absent line: take way, MSHR and a place in the miss queue, or nothing."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef Warp* w = &sm.warp[sm.load[load].warp]
@@ -331,7 +331,7 @@ cdef class LoadStore(HintingNetwork):
             return NO_MEMORY
         return NO_MEMORY if ring_push(&sm.misses, Item(0, l.line, id, READ | self.line_mask)) < 0 else MISS
 
-    cdef int _take_way(
+    cdef inline int _take_way(
         self, Sm* sm, int64_t id, int64_t victim, int64_t flags, int64_t block, int64_t warp
     ) noexcept nogil:
         """Give a line the way of a victim, or an empty one; write back a dirty victim."""
@@ -357,7 +357,7 @@ cdef class LoadStore(HintingNetwork):
         l.warp = warp
         return C_GO
 
-    cdef int _store(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
+    cdef inline int _store(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
         """Write through: drop a valid copy of the line, leave a line in flight."""
         cdef int64_t what = (UPDATE if e.op == ATOMIC else WRITE) | <int64_t> sm.asked << SECTORS_AT
         if sm.misses.size >= self.miss_queue:
@@ -369,7 +369,7 @@ cdef class LoadStore(HintingNetwork):
             return NO_MEMORY
         return WRITTEN
 
-    cdef int _store_local(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
+    cdef inline int _store_local(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
         """Write back: make the line dirty; an absent line is allocated and not fetched."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef int64_t victim
@@ -395,7 +395,7 @@ cdef class LoadStore(HintingNetwork):
         sm.n.writes += 1
         return WRITTEN
 
-    cdef void _record(self, int64_t i, int64_t load, int64_t id, uint32_t mask, int outcome) noexcept nogil:
+    cdef inline void _record(self, int64_t i, int64_t load, int64_t id, uint32_t mask, int outcome) noexcept nogil:
         cdef Warp* w = &self.sm[i].warp[self.sm[i].load[load].warp]
         cdef int64_t* row = &self.rows[self.recorded, 0]
         row[0], row[1], row[2], row[3] = i, w.block, w.index, self.sm[i].load[load].pc

@@ -137,7 +137,7 @@ cdef class Network:
                 return C_MEMORY
         return C_GO
 
-    cdef Item _take_miss(self, Sm* sm) noexcept nogil:
+    cdef inline Item _take_miss(self, Sm* sm) noexcept nogil:
         """Take the first message from the miss queue, which may have lacked a place for another one."""
         sm.retry |= self.deciding or sm.reason == FAIL_QUEUE
         return ring_pop(&sm.misses)
@@ -154,7 +154,7 @@ cdef class Network:
     cdef int64_t _response_flits(self, int64_t sectors) noexcept nogil:
         return self.sector_flits[popcount(<uint32_t> sectors)]
 
-    cdef int _send_ideal(self, Sm* sm, int64_t t) noexcept nogil:
+    cdef inline int _send_ideal(self, Sm* sm, int64_t t) noexcept nogil:
         """Respond to every miss after the ideal memory's latency."""
         cdef Item item
         while sm.misses.size > 0:
@@ -197,7 +197,7 @@ cdef class Network:
         wakes_plan(&self.wakes, s.number, self._slice_wake(s, t), t)
         return C_GO
 
-    cdef int64_t _slice_wake(self, Slice* s, int64_t t) noexcept nogil:
+    cdef inline int64_t _slice_wake(self, Slice* s, int64_t t) noexcept nogil:
         cdef int64_t wake = NEVER
         if s.returns.size > 0:
             wake = ring_first(&s.returns).time
@@ -209,7 +209,7 @@ cdef class Network:
             wake = min(wake, max(ring_first(self._first_input(s)).time, t + 1))
         return max(wake, t + 1)
 
-    cdef int _fill_slice(self, Slice* s, int64_t t, Item item) noexcept nogil:
+    cdef inline int _fill_slice(self, Slice* s, int64_t t, Item item) noexcept nogil:
         """P1: take data from the DRAM, of a line or of a read that bypasses the L2 (~id is its entry)."""
         cdef CacheLine* l
         cdef int64_t mshr
@@ -233,14 +233,14 @@ cdef class Network:
         mshr_release(&s.mshrs, mshr)
         return C_GO
 
-    cdef void _retry_after_fill(self, Slice* s, int64_t set) noexcept nogil:
+    cdef inline void _retry_after_fill(self, Slice* s, int64_t set) noexcept nogil:
         """Let a stalled request try again if the fill of a line of this set may help it.
 
         Where there are partitions, another request may have come before the stalled one.
         """
         s.retry |= self.partitions > 1 or fill_helps(s.reason, s.tried, set)
 
-    cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil:
+    cdef inline int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil:
         cdef Sm* m = &self.sm[sm]
         cdef int64_t flits = self._response_flits(sectors) if self.sized else self.data_flits
         cdef int64_t time = self._travel(&s.response_port, &m.response_port, flits, self.x_latency, t)
@@ -256,7 +256,7 @@ cdef class Network:
         self._rouse(m.number, time)
         return C_MEMORY if ring_push(&m.responses, Item(time, item.line, item.id, WRITE)) < 0 else C_GO
 
-    cdef int _serve(self, int64_t p, int64_t t) noexcept nogil:
+    cdef inline int _serve(self, int64_t p, int64_t t) noexcept nogil:
         """P2: handle one request per L2 cycle; if the first one has stalled, something may help it now."""
         cdef Slice* s = &self.slice[p]
         cdef int64_t cycle = self.l_clock.first, end = self.l_clock.next
@@ -291,7 +291,7 @@ cdef class Network:
             cycle += 1
         return C_GO
 
-    cdef int _prepare(self, Slice* s, const Ring* queue) noexcept nogil:
+    cdef inline int _prepare(self, Slice* s, const Ring* queue) noexcept nogil:
         """Number the lines of the next two requests, and fetch the records that they will need."""
         cdef int64_t[2] id
         cdef int64_t i, ahead = min(queue.size, <int64_t> 2)
@@ -320,7 +320,7 @@ cdef class Network:
         self._rouse(i, t + 1)
         return self._send(i, t)
 
-    cdef int _handle(self, Slice* s, const Item* item, int64_t t) noexcept nogil:
+    cdef inline int _handle(self, Slice* s, const Item* item, int64_t t) noexcept nogil:
         cdef int64_t id
         if self._number(s, item.line, &id) < 0:
             return NO_MEMORY
@@ -339,7 +339,7 @@ cdef class Network:
             s.not_found += outcome == MISS
         return outcome
 
-    cdef int _read_slice(self, Slice* s, int64_t id, const Item* item, int64_t t) noexcept nogil:
+    cdef inline int _read_slice(self, Slice* s, int64_t id, const Item* item, int64_t t) noexcept nogil:
         cdef int64_t sm = item.what >> SENDER_AT
         cdef uint32_t asked = <uint32_t> (item.what >> SECTORS_AT)
         cdef CacheLine* l = &s.cache.line[id]
@@ -359,7 +359,7 @@ cdef class Network:
             return NO_MEMORY if self._answer(s, sm, item.id, item.line, asked, t) < 0 else HIT
         return self._fetch(s, id, who_asks(sm, asked), item.id)
 
-    cdef int _pass_slice(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil:
+    cdef inline int _pass_slice(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil:
         """Read a line from the DRAM past a closed L2, which only updates its tags."""
         cdef CacheLine* l = &s.cache.line[id]
         cdef int64_t entry, victim
@@ -387,7 +387,7 @@ cdef class Network:
             s.retry = True
             self._rouse(s.number, self.now + 1)
 
-    cdef int _fetch(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil:
+    cdef inline int _fetch(self, Slice* s, int64_t id, int64_t who, int64_t wanted) noexcept nogil:
         """Read an absent line from the DRAM: take way, MSHR and a place in the DRAM's queue, or nothing."""
         cdef CacheLine* l = &s.cache.line[id]
         cdef int64_t victim
@@ -405,7 +405,7 @@ cdef class Network:
         s.n.reads += 1
         return NO_MEMORY if channel_enter(&s.channel, l.line, id, &self.spread, False, 1) < 0 else MISS
 
-    cdef int _handle_write(self, Slice* s, int64_t id, bint atomic) noexcept nogil:
+    cdef inline int _handle_write(self, Slice* s, int64_t id, bint atomic) noexcept nogil:
         """Allocate a line for a write, and fetch it for an atomic only: the L2 knows the bytes that it has."""
         cdef CacheLine* l = &s.cache.line[id]
         cdef int64_t taken = id, cleaned = NONE
@@ -439,7 +439,7 @@ cdef class Network:
                 return NO_MEMORY
         return WRITTEN if there else WRITE_MISS
 
-    cdef int64_t _dirty_line_to_clean(self, const Slice* s, int64_t set) noexcept nogil:
+    cdef inline int64_t _dirty_line_to_clean(self, const Slice* s, int64_t set) noexcept nogil:
         """Return the least recently used dirty line of a set if no further one may be dirty, else NONE."""
         cdef int64_t count = 0, oldest = NONE, id = s.cache.set[set].newest
         if self.dirty_ways < 0:
@@ -451,7 +451,7 @@ cdef class Network:
             id = s.cache.line[id].in_set.older
         return oldest if count >= self.dirty_ways else NONE
 
-    cdef int _evict(self, Slice* s, int64_t victim) noexcept nogil:
+    cdef inline int _evict(self, Slice* s, int64_t victim) noexcept nogil:
         """Take the way of a line, NONE for an empty way; a dirty line is written to the DRAM."""
         cdef bint dirty
         if victim == NONE:
@@ -462,7 +462,7 @@ cdef class Network:
             return C_MEMORY
         return C_GO
 
-    cdef int _command(self, int64_t p, int64_t t) noexcept nogil:
+    cdef inline int _command(self, int64_t p, int64_t t) noexcept nogil:
         """P3: at most one command per DRAM cycle."""
         cdef Slice* s = &self.slice[p]
         cdef Channel* c = &s.channel

@@ -97,7 +97,7 @@ cdef class Plugins(LoadStore):
         text = FAULT_TEXTS[self.fault].format(answer=self.answer, answers=self.answers, most=self.answers - 1)
         return f"policy {self.plugin[number].table.name.decode()!r}: {text}"
 
-    cdef void _complain(self, int fault, int64_t answer, int64_t answers) noexcept nogil:
+    cdef inline void _complain(self, int fault, int64_t answer, int64_t answers) noexcept nogil:
         if self.fault == NO_FAULT:
             self.fault = fault
             self.answer = answer
@@ -105,13 +105,13 @@ cdef class Plugins(LoadStore):
 
     # ---- decisions
 
-    cdef int _presence(self, const Sm* sm, int64_t id) noexcept nogil:
+    cdef inline int _presence(self, const Sm* sm, int64_t id) noexcept nogil:
         cdef const CacheLine* l = &sm.cache.line[id]
         if (sm.cache.sector[id].pending != 0) if self.sectored else (l.mshr != NONE):
             return RDMODEL_IN_FLIGHT
         return RDMODEL_VALID if l.flags & VALID else RDMODEL_ABSENT
 
-    cdef void _describe(
+    cdef inline void _describe(
         self, const Sm* sm, int64_t id, int64_t warp, int64_t pc, int present, bint store, rdmodel_access* out
     ) noexcept nogil:
         cdef const Warp* w = &sm.warp[warp]
@@ -124,7 +124,7 @@ cdef class Plugins(LoadStore):
         out.present = present
         out.store = store
 
-    cdef int _ask_to_admit(self, const Sm* sm, int64_t load, int64_t id, int present) noexcept nogil:
+    cdef inline int _ask_to_admit(self, const Sm* sm, int64_t load, int64_t id, int present) noexcept nogil:
         """Return whether a load uses the L1."""
         cdef const Plugin* p = &self.plugin[ADMITTING]
         cdef rdmodel_access access
@@ -138,7 +138,7 @@ cdef class Plugins(LoadStore):
             return RDMODEL_USE
         return verdict
 
-    cdef int64_t _list_candidates(self, const Sm* sm, int64_t set, int number) noexcept nogil:
+    cdef inline int64_t _list_candidates(self, const Sm* sm, int64_t set, int number) noexcept nogil:
         """List the valid lines of a set for a plug-in, the least recently used first; return their number."""
         cdef int64_t id = sm.cache.set[set].oldest, n = 0
         cdef const CacheLine* l
@@ -153,7 +153,7 @@ cdef class Plugins(LoadStore):
             id = l.in_set.newer
         return n
 
-    cdef int _choose_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
+    cdef inline int _choose_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
         """Let the plug-in choose the line that the transaction `asking` replaces; NONE: a way is empty."""
         cdef const Plugin* p = &self.plugin[ADMITTING]
         cdef int64_t n, chosen
@@ -186,7 +186,7 @@ cdef class Plugins(LoadStore):
                 return way == WAY
         return cache_victim(&sm.cache, self.asking.set, victim)
 
-    cdef int _ask_to_permit(self, const Sm* sm, int64_t warp, int64_t rank) noexcept nogil:
+    cdef inline int _ask_to_permit(self, const Sm* sm, int64_t warp, int64_t rank) noexcept nogil:
         """Return what a warp may load."""
         cdef const Plugin* p = &self.plugin[THROTTLING]
         cdef const Warp* w = &sm.warp[warp]
@@ -199,12 +199,12 @@ cdef class Plugins(LoadStore):
 
     # ---- events
 
-    cdef void _make_stale(self, Sm* sm) noexcept nogil:
+    cdef inline void _make_stale(self, Sm* sm) noexcept nogil:
         cdef int64_t k
         for k in range(self.schedulers):
             sm.scheduler[k].stale = True
 
-    cdef void _tell_loaded(self, Sm* sm, int64_t load, int64_t id, int outcome, int present) noexcept nogil:
+    cdef inline void _tell_loaded(self, Sm* sm, int64_t load, int64_t id, int outcome, int present) noexcept nogil:
         """Report a load transaction that has been served to the plug-ins."""
         cdef int number
         cdef const Plugin* p
@@ -226,7 +226,7 @@ cdef class Plugins(LoadStore):
             if number == THROTTLING:
                 self._make_stale(sm)
 
-    cdef void _tell_replaced(self, Sm* sm, int64_t id) noexcept nogil:
+    cdef inline void _tell_replaced(self, Sm* sm, int64_t id) noexcept nogil:
         """Report to the plug-ins that the transaction `asking` replaces a line."""
         cdef int number
         cdef const Plugin* p
@@ -245,7 +245,7 @@ cdef class Plugins(LoadStore):
             if number == THROTTLING:
                 self._make_stale(sm)
 
-    cdef void _tell_warp(self, Sm* sm, int64_t warp, bint began) noexcept nogil:
+    cdef inline void _tell_warp(self, Sm* sm, int64_t warp, bint began) noexcept nogil:
         """Report the begin or the end of a warp to the plug-ins."""
         cdef int number
         cdef const Plugin* p
@@ -263,7 +263,7 @@ cdef class Plugins(LoadStore):
         sm.retry = True
         self._rouse(sm.number, self.now + 1)
 
-    cdef bint _end_plugin_periods(self) noexcept nogil:
+    cdef inline bint _end_plugin_periods(self) noexcept nogil:
         """Report the ends of periods to the plug-ins; return whether there was one."""
         cdef int number
         cdef Plugin* p

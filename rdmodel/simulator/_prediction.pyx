@@ -32,14 +32,14 @@ cdef class Prediction(Residency):
             if footprints_init(&self.sm[i].footprints, self.slots * self.block_warps, lines) < 0:
                 raise MemoryError
 
-    cdef void _begin_prediction(self, Sm* sm, int64_t warp) noexcept nogil:
+    cdef inline void _begin_prediction(self, Sm* sm, int64_t warp) noexcept nogil:
         """Add a warp that begins, after all that have begun before."""
         if sm.footprints.sampled == NONE:
             footprints_sample(&sm.footprints, warp)
         sm.footprints.position[warp].known = False
         self._follow(sm, warp)
 
-    cdef void _end_prediction(self, Sm* sm, int64_t warp) noexcept nogil:
+    cdef inline void _end_prediction(self, Sm* sm, int64_t warp) noexcept nogil:
         """Remove a warp that has ended; if it was sampled, sample the oldest of the others."""
         cdef int64_t i, oldest = NONE
         footprints_leave(&sm.footprints, warp)
@@ -50,7 +50,7 @@ cdef class Prediction(Residency):
                 oldest = i
         footprints_sample(&sm.footprints, oldest)
 
-    cdef void _follow(self, Sm* sm, int64_t warp) noexcept nogil:
+    cdef inline void _follow(self, Sm* sm, int64_t warp) noexcept nogil:
         """Move a warp on, whose next instruction is known, unless that is not one that loads through the L1."""
         cdef const Warp* w = &sm.warp[warp]
         cdef const Instruction* i
@@ -61,7 +61,7 @@ cdef class Prediction(Residency):
         if i.op == LOAD and i.count > 0 and not i.flags & PAST_FLAG:
             footprints_move(&sm.footprints, warp, i.pc, i.lanes)
 
-    cdef void _rank_by_footprint(self, Sm* sm) noexcept nogil:
+    cdef inline void _rank_by_footprint(self, Sm* sm) noexcept nogil:
         """Let warps load, from the oldest on, while their footprints fit in the L1."""
         cdef Footprints* f = &sm.footprints
         cdef int64_t[MOST_LOADS] each_lane

@@ -62,7 +62,7 @@ cdef class Reordering(SectoredLoadStore):
             return C_MEMORY
         return self._enter_buffer(i, t, served > 0)
 
-    cdef int64_t _select_queue(self, Buffer* b, int64_t t) noexcept nogil:
+    cdef inline int64_t _select_queue(self, Buffer* b, int64_t t) noexcept nogil:
         """Return the queue that gives the next transaction; NONE if none may."""
         cdef int64_t k, queue, best = NONE
         if b.flushed != NONE:
@@ -79,10 +79,10 @@ cdef class Reordering(SectoredLoadStore):
                 best = queue
         return best
 
-    cdef bint _drainable(self, const Buffer* b, int64_t queue, int64_t t) noexcept nogil:
+    cdef inline bint _drainable(self, const Buffer* b, int64_t queue, int64_t t) noexcept nogil:
         return b.queue[queue].size > 0 and ring_first(&b.queue[queue]).time + self.buffer_latency <= t
 
-    cdef int _drain(self, int64_t i, int64_t queue, int64_t t) noexcept nogil:
+    cdef inline int _drain(self, int64_t i, int64_t queue, int64_t t) noexcept nogil:
         """Let the first transactions of a queue access the L1; return the number served, or C_MEMORY."""
         cdef Buffer* b = &self.sm[i].buffer
         cdef int64_t load = ring_first(&b.queue[queue]).id, left = self.tags
@@ -97,7 +97,7 @@ cdef class Reordering(SectoredLoadStore):
             left -= 1
         return served
 
-    cdef int _drain_one(self, int64_t i, int64_t queue, int64_t t) noexcept nogil:
+    cdef inline int _drain_one(self, int64_t i, int64_t queue, int64_t t) noexcept nogil:
         """Let the head of a queue access the L1; return whether it was served."""
         cdef Sm* sm = &self.sm[i]
         cdef Buffer* b = &sm.buffer
@@ -128,7 +128,7 @@ cdef class Reordering(SectoredLoadStore):
             return C_MEMORY
         return 1
 
-    cdef int _enter_buffer(self, int64_t i, int64_t t, bint tried) noexcept nogil:
+    cdef inline int _enter_buffer(self, int64_t i, int64_t t, bint tried) noexcept nogil:
         """Let transactions of the first instruction in the unit enter; `tried`: one has accessed the L1 already."""
         cdef Sm* sm = &self.sm[i]
         cdef int64_t entries = sm.entries, left = self.tags
@@ -144,7 +144,7 @@ cdef class Reordering(SectoredLoadStore):
             left -= 1
         return C_GO
 
-    cdef int _enter_one(self, int64_t i, int64_t t, bint tried) noexcept nogil:
+    cdef inline int _enter_one(self, int64_t i, int64_t t, bint tried) noexcept nogil:
         """Let the next transaction of the unit enter its queue, or a store access the L1; return whether it did."""
         cdef Sm* sm = &self.sm[i]
         cdef Buffer* b = &sm.buffer
@@ -167,17 +167,17 @@ cdef class Reordering(SectoredLoadStore):
             self._leave_unit(sm, e)
         return 1
 
-    cdef int64_t _queue_of(self, const Sm* sm, int64_t warp) noexcept nogil:
+    cdef inline int64_t _queue_of(self, const Sm* sm, int64_t warp) noexcept nogil:
         if self.signature == SIGNATURE_BLOCK:
             return sm.warp[warp].slot
         return sm.warp[warp].index if self.signature == SIGNATURE_INDEX else warp
 
-    cdef void _block_buffer(self, Buffer* b, int64_t queue) noexcept nogil:
+    cdef inline void _block_buffer(self, Buffer* b, int64_t queue) noexcept nogil:
         b.blocked = True
         if self.flush:
             b.flushed = queue
 
-    cdef int _store_past_buffer(self, int64_t i, int64_t queue, int64_t t, bint tried) noexcept nogil:
+    cdef inline int _store_past_buffer(self, int64_t i, int64_t queue, int64_t t, bint tried) noexcept nogil:
         """Let a store access the L1 if its queue is empty, and nothing else has; return whether it was served."""
         cdef Sm* sm = &self.sm[i]
         cdef Buffer* b = &sm.buffer

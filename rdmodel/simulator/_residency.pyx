@@ -60,7 +60,7 @@ cdef class Residency(Reordering):
 
     # ---- running blocks: the oldest ones, as many as the limit allows
 
-    cdef bint _runs(self, const Sm* sm, int64_t slot) noexcept nogil:
+    cdef inline bint _runs(self, const Sm* sm, int64_t slot) noexcept nogil:
         """Return whether the warps of a block may issue loads."""
         cdef int64_t other, older = 0
         for other in range(self.slots):
@@ -88,7 +88,7 @@ cdef class Residency(Reordering):
         if self.limiting_by_latency:
             self._time_answers(sm, t)
 
-    cdef void _time_answers(self, Sm* sm, int64_t t) noexcept nogil:
+    cdef inline void _time_answers(self, Sm* sm, int64_t t) noexcept nogil:
         """Count the answers to reads that the SM takes in cycle `t`, and the cycles that each has been under way."""
         cdef int64_t i
         cdef const Item* item
@@ -121,7 +121,7 @@ cdef class Residency(Reordering):
         else:
             self._count_cycles(sm, t)
 
-    cdef bint _all_await_memory(self, const Sm* sm) noexcept nogil:
+    cdef inline bint _all_await_memory(self, const Sm* sm) noexcept nogil:
         """Return whether there are active warps in running blocks, and all of them await data or the load/store unit."""
         cdef int64_t warp, slot
         cdef bint some = False

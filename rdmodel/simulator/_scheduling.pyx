@@ -140,13 +140,13 @@ cdef class Scheduling(Prediction):
                 self._regroup(&self.sm[i])
                 self.any_wanted = True
 
-    cdef void _adjust_warps(self, Sm* sm) noexcept nogil:
+    cdef inline void _adjust_warps(self, Sm* sm) noexcept nogil:
         """Let the limit on the warps of an SM follow the latency of the crossbar."""
         cdef int64_t limit = congestion_limit(&sm.congestion, &self.latency_rule, sm.limit, self._scheduler_places())
         if limit != sm.limit:
             self._set_limit(sm, limit)
 
-    cdef void _sample_limits(self) noexcept nogil:
+    cdef inline void _sample_limits(self) noexcept nogil:
         """DWT-CS: watch for thrashing, then try another limit on each SM, then set the best one on all."""
         cdef int64_t i, misses = 0, instructions = 0, best = 0
         for i in range(self.sms):
@@ -176,21 +176,21 @@ cdef class Scheduling(Prediction):
                 else:
                     self._decide(self.round * self.sms + best + 1)
 
-    cdef void _search(self, Sm* sm) noexcept nogil:
+    cdef inline void _search(self, Sm* sm) noexcept nogil:
         """CCA: end a period of an SM, and set the numbers of warps for the next one."""
         self._end_period(sm)
         allocation_search(&sm.allocation, sm.period_instructions, self.gain, self._scheduler_places())
         sm.tokens = sm.allocation.cached
         self._set_limit(sm, sm.allocation.loading)
 
-    cdef void _decide(self, int64_t limit) noexcept nogil:
+    cdef inline void _decide(self, int64_t limit) noexcept nogil:
         cdef int64_t i
         self.sampling = DECIDED
         self.limit = min(limit, self._scheduler_places())
         for i in range(self.sms):
             self._set_limit(&self.sm[i], self.limit)
 
-    cdef void _end_period(self, Sm* sm) noexcept nogil:
+    cdef inline void _end_period(self, Sm* sm) noexcept nogil:
         """Set the misses and instructions of the period that ends now."""
         cdef int64_t misses = sm.n.compulsory + sm.n.capacity + sm.n.associativity
         sm.period_misses = misses - sm.misses_before
@@ -198,7 +198,7 @@ cdef class Scheduling(Prediction):
         sm.misses_before = misses
         sm.instructions_before = sm.n.thread_instructions
 
-    cdef void _try_limits(self, int64_t round) noexcept nogil:
+    cdef inline void _try_limits(self, int64_t round) noexcept nogil:
         cdef int64_t i
         self.round = round
         self.periods_left = self.sample
@@ -207,11 +207,11 @@ cdef class Scheduling(Prediction):
             limit = round * self.sms + i + 1
             self._set_limit(&self.sm[i], limit if round == 0 else min(limit, self._scheduler_places()))
 
-    cdef void _set_limit(self, Sm* sm, int64_t limit) noexcept nogil:
+    cdef inline void _set_limit(self, Sm* sm, int64_t limit) noexcept nogil:
         sm.limit = limit
         self._regroup(sm)
 
-    cdef int64_t _scheduler_places(self) noexcept nogil:
+    cdef inline int64_t _scheduler_places(self) noexcept nogil:
         """Return the number of warps that a scheduler can have."""
         return (self.slots * self.block_warps + self.schedulers - 1) // self.schedulers
 
@@ -255,7 +255,7 @@ cdef class Scheduling(Prediction):
             k = k + 1 if k + 1 < self.schedulers else 0
         return C_GO
 
-    cdef uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil:
+    cdef inline uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil:
         """Return the warps of scheduler `k` that may issue loads, as bits by place."""
         cdef Scheduler* s = &sm.scheduler[k]
         cdef int64_t places
@@ -274,7 +274,7 @@ cdef class Scheduling(Prediction):
                 s.allocating = oldest_bits(sm.warp, k, self.schedulers, places, sm.tokens)
         return s.active
 
-    cdef void _ask_permits(self, Sm* sm, int64_t k, int64_t places) noexcept nogil:
+    cdef inline void _ask_permits(self, Sm* sm, int64_t k, int64_t places) noexcept nogil:
         """Let the plug-in decide about the warps of scheduler `k`, from the oldest on."""
         cdef Scheduler* s = &sm.scheduler[k]
         cdef uint64_t bit, left = oldest_bits(sm.warp, k, self.schedulers, places, -1)
@@ -292,14 +292,14 @@ cdef class Scheduling(Prediction):
             left &= ~bit
             rank += 1
 
-    cdef void _rank_if_stale(self, Sm* sm, int64_t t) noexcept nogil:
+    cdef inline void _rank_if_stale(self, Sm* sm, int64_t t) noexcept nogil:
         """Choose the warps that may load in cycle `t` if they may not be those of the last choice."""
         if self.scoring and (sm.victims.stale or sm.victims.until <= t):
             self._rank(sm, t)
         if self.predicting and sm.footprints.stale:
             self._rank_by_footprint(sm)
 
-    cdef void _rank(self, Sm* sm, int64_t t) noexcept nogil:
+    cdef inline void _rank(self, Sm* sm, int64_t t) noexcept nogil:
         """CCWS: rank the warps for cycle `t`, and let them load from the first on while their scores fit."""
         cdef Victims* v = &sm.victims
         cdef int64_t i, k, warp, score, n = 0, sum = 0, raised = 0, decay = NEVER
@@ -328,11 +328,11 @@ cdef class Scheduling(Prediction):
                 return
             sm.scheduler[sm.warp[warp].scheduler].active |= sm.warp[warp].bit
 
-    cdef bint _goes_before(self, const Sm* sm, int64_t a, int64_t b, int64_t t) noexcept nogil:
+    cdef inline bint _goes_before(self, const Sm* sm, int64_t a, int64_t b, int64_t t) noexcept nogil:
         cdef int64_t first = victims_score(&sm.victims, a, t), second = victims_score(&sm.victims, b, t)
         return first > second or first == second and sm.warp[a].age < sm.warp[b].age
 
-    cdef int _issue_from(self, int64_t i, int64_t t, int64_t warp) noexcept nogil:
+    cdef inline int _issue_from(self, int64_t i, int64_t t, int64_t warp) noexcept nogil:
         """Issue the next instruction of a warp that can issue."""
         cdef Sm* sm = &self.sm[i]
         cdef Warp* w = &sm.warp[warp]
@@ -374,7 +374,7 @@ cdef class Scheduling(Prediction):
         self._stand(sm, warp)
         return C_GO
 
-    cdef int _enter_unit(self, Sm* sm, int64_t warp) noexcept nogil:
+    cdef inline int _enter_unit(self, Sm* sm, int64_t warp) noexcept nogil:
         cdef Warp* w = &sm.warp[warp]
         cdef const Instruction* next = &w.program[w.at]
         cdef int64_t place = sm.entry_head + sm.entries
@@ -411,7 +411,7 @@ cdef class Scheduling(Prediction):
                 sm.load[e.load].pattern = patterns_number(&sm.patterns, e.pc)
         return C_GO
 
-    cdef int64_t _new_load(self, Sm* sm) noexcept nogil:
+    cdef inline int64_t _new_load(self, Sm* sm) noexcept nogil:
         cdef int64_t i, size
         if sm.free_load == NONE:
             size = 64 if sm.loads == 0 else 2 * sm.loads
