@@ -2,7 +2,7 @@
 #
 # Lines are dense numbers (ids), so that a lookup takes the same time for any number of ways. The way of a line within
 # its set is not recorded: with LRU replacement it makes no difference. `Mshrs` has the waiters for each line in flight.
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from rdmodel._tree cimport LineTable, prefetch, table_free, table_home, table_init, table_intern_many
@@ -11,7 +11,7 @@ from rdmodel.structures._lru cimport (
     NONE, Link, Recency, recency_enter, recency_init, recency_leave, recency_push, recency_remove, recency_reuse,
     recency_touch,
 )
-from rdmodel.structures._memory cimport grow
+from rdmodel.structures._memory cimport grow, grow_aligned
 from rdmodel.structures._pool cimport MAX_POOLS, Pool, pool_init, pool_of, pool_pass, pool_set
 
 # Flags of a line.
@@ -27,14 +27,15 @@ cdef enum:
 
 
 cdef struct CacheLine:
+    # 64 bytes, of one line of the processor's caches.
     Link in_set
     Link in_shadow
     int64_t line
     int64_t set
-    int64_t mshr          # NONE: not in flight
     int64_t block         # the warp that brought it: block of the grid, and warp of the block
-    int32_t warp
-    int32_t flags
+    int32_t mshr          # NONE: not in flight
+    int16_t warp
+    int16_t flags
 
 
 cdef struct Note:
@@ -74,7 +75,8 @@ cdef struct Spread:
 
 cdef struct Cache:
     LineTable table
-    CacheLine* line       # `known` of them
+    CacheLine* line       # `known` of them, in `line_memory`
+    void* line_memory
     Note* note            # of each line, if `noted`
     bint noted
     SectorMasks* sector   # of each line, if `sectored`
@@ -106,15 +108,15 @@ cdef struct Waiter:
 
 cdef struct Mshr:
     int64_t id            # the line
-    int64_t first, last   # waiters, in the order in which they merged
-    int64_t merged
-    int64_t owner         # warp slot that holds it
-    int64_t block, warp   # that warp's block in the grid, and its number there
     int64_t since         # when it was taken
-    int64_t pc            # of the load that took it
-    bint dirty            # a store has written to the line in flight
-    int64_t next          # next in the list of free entries
+    int64_t block         # that of the warp that holds it
+    int32_t owner, warp   # that warp's slot, and its number in the block
+    int32_t first, last   # waiters, in the order in which they merged
+    int32_t merged
+    int32_t pc            # of the load that took it
+    int32_t next          # next in the list of free entries
     uint32_t sectors      # of the line, that are in flight
+    bint dirty            # a store has written to the line in flight
 
 
 cdef struct Mshrs:
@@ -137,6 +139,7 @@ cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_
     c.ways = ways
     c.shadow_lines = shadow_lines
     c.line = NULL
+    c.line_memory = NULL
     c.note = NULL
     c.sector = NULL
     c.flight = NULL
@@ -153,7 +156,7 @@ cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_
 
 
 cdef inline void cache_free(Cache* c) noexcept nogil:
-    free(c.line)
+    free(c.line_memory)
     free(c.note)
     free(c.sector)
     free(c.flight)
@@ -162,6 +165,7 @@ cdef inline void cache_free(Cache* c) noexcept nogil:
     free(c.accesses)
     table_free(&c.table)
     c.line = NULL
+    c.line_memory = NULL
     c.note = NULL
     c.set = NULL
 
@@ -181,7 +185,7 @@ cdef inline int cache_make_room(Cache* c) noexcept nogil:
         return -1
     if c.reader_words and grow(<void**> &c.readers, capacity * c.reader_words, sizeof(uint64_t)) < 0:
         return -1
-    if grow(<void**> &c.line, capacity, sizeof(CacheLine)) < 0:
+    if grow_aligned(&c.line_memory, <void**> &c.line, c.known, capacity, sizeof(CacheLine)) < 0:
         return -1
     c.capacity = capacity
     return 0
@@ -251,8 +255,7 @@ cdef inline void cache_expect(Cache* c, int64_t line) noexcept nogil:
 
 cdef inline void cache_fetch(const Cache* c, int64_t id) noexcept nogil:
     # Fetch the records of a line.
-    prefetch(&c.line[id].in_set)
-    prefetch(&c.line[id].flags)
+    prefetch(&c.line[id])
     if c.sectored:
         prefetch(&c.sector[id])
 
@@ -442,7 +445,7 @@ cdef inline int64_t mshr_take(Mshrs* m, int64_t id) noexcept nogil:
     i = m.free
     m.free = m.item[i].next
     m.used += 1
-    m.item[i] = Mshr(id, NONE, NONE, 0, NONE, NONE, NONE, 0, NONE, False, NONE, 0)
+    m.item[i] = Mshr(id, 0, NONE, NONE, NONE, NONE, NONE, 0, NONE, NONE, 0, False)
     return i
 
 
