@@ -13,6 +13,7 @@ from rdmodel.simulator._cache cimport Cache, cache_drop_ghosts, cache_init, mshr
 from rdmodel.simulator._clock cimport clock_turn, wake_at
 from rdmodel.simulator._distances cimport distances_init
 from rdmodel.simulator._feeding cimport Feeding
+from rdmodel.simulator._foresight cimport sm_foresees_stall
 from rdmodel.simulator._issue cimport Warp, lowest_bit, warp_begin, warp_done, warp_starved
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_COLD, ADMIT_UNPROTECTED, ADMIT_USED
 from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm
@@ -60,6 +61,7 @@ cdef class Machine(Feeding):
     cdef public int64_t subject_sm, subject
     cdef int64_t resident             # blocks
     cdef bint filling
+    cdef bint foreseeing              # stalls of SMs: nothing but the machine itself decides about them
     cdef bint periodic                # some policy looks back on periods
     cdef int64_t cycles_left          # until the next pause
 
@@ -95,6 +97,8 @@ cdef class Machine(Feeding):
         self._read_admission(**policies.get("admission", {}))
         self._read_reordering(**policies.get("reordering", {}))
         self._read_throttling(**policies.get("throttling", {}))
+        self.foreseeing = self.tags == 1 and not (self.unusual or self.deciding or self.finding)
+        self.foreseeing_slices = self.partitions == 1 and not (self.elaborate or self.closing_slices)
         self.periodic = self.sampling_period.cycles > 0 or self.closing_period.cycles > 0 or self.plugged
 
     def _allocate_sms(self, l1, index):
@@ -428,7 +432,10 @@ cdef class Machine(Feeding):
         cdef int64_t wake = NEVER
         if self.buffered:
             wake = self._buffer_wake(sm, t)
-        elif sm.entries > 0 and (not sm.stalled or sm.retry):
+        elif sm.entries > 0 and (not sm.stalled or sm.retry) and not (
+            self.foreseeing and not sm.stalled
+            and sm_foresees_stall(sm, self.fill, self.miss_queue, self.mshr_per_warp, t)
+        ):
             return t + 1
         if self._can_issue(sm, t + 1):
             return t + 1

@@ -57,6 +57,7 @@ cdef class Network:
     cdef bint hinting                 # slices have victim bits
     cdef int64_t reader_words         # of the victim bits of a line
     cdef bint deciding                # policies decide about loads: a stalled one may go on after any change
+    cdef bint foreseeing_slices       # stalls of slices: requests come in one order, and only the machine decides
     cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost
     cdef int64_t* log

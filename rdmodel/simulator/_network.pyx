@@ -13,6 +13,7 @@ from rdmodel.simulator._cache cimport (
 )
 from rdmodel.simulator._clock cimport clock_of, sm_cycle, wake_at
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
+from rdmodel.simulator._foresight cimport slice_foresees_stall
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
     SECTORS_AT, SENDER_AT, UPDATE, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm, asked_by, fill_helps, who_asks,
@@ -194,6 +195,8 @@ cdef class Network:
             return C_MEMORY
         if s.channel.queued > 0 and s.channel.next < self.d_clock.next and self._command(p, t) < 0:
             return C_MEMORY
+        if self.foreseeing_slices and s.input.size > 0 and not s.stalled and ring_first(&s.input).time <= t:
+            slice_foresees_stall(s, self.l_clock.next)
         wakes_plan(&self.wakes, s.number, self._slice_wake(s, t), t)
         return C_GO
 
