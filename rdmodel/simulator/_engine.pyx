@@ -414,7 +414,7 @@ cdef class Machine(Feeding):
         if self.by_blocks:
             if self._issue_by_blocks(i, t) < 0:
                 return C_MEMORY
-        elif self._can_issue(sm, t) and self._issue(i, t) < 0:
+        elif self._issue(sm, i, t) < 0:
             return C_MEMORY
         if sm.misses.size > 0 and self._send(i, t) < 0:
             return C_MEMORY

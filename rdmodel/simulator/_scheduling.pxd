@@ -3,8 +3,9 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from rdmodel.simulator._congestion cimport LatencyRule
-from rdmodel.simulator._issue cimport AS_ACTIVE, FREELY, WITH_ROOM, Scheduler
+from rdmodel.simulator._issue cimport AS_ACTIVE, FREELY, WITH_ROOM, Scheduler, scheduler_pick
 from rdmodel.simulator._machine cimport Sm
+from rdmodel.simulator._network cimport C_GO, C_MEMORY
 from rdmodel.simulator._period cimport Period
 from rdmodel.simulator._prediction cimport Prediction
 
@@ -76,7 +77,6 @@ cdef class Scheduling(Prediction):
     cdef int64_t _scheduler_places(self) noexcept nogil
     cdef void _open_barrier(self, Sm* sm, int64_t slot) noexcept nogil
     cdef void _regroup(self, Sm* sm) noexcept nogil
-    cdef int _issue(self, int64_t i, int64_t t) noexcept nogil
     @cython.final
     cdef uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil
     @cython.final
@@ -112,3 +112,28 @@ cdef class Scheduling(Prediction):
             if self._candidates(sm, k) != 0:
                 return True
         return False
+
+    cdef inline int _issue(self, Sm* sm, int64_t i, int64_t t) noexcept nogil:
+        # Let each scheduler issue an instruction, if it can.
+        cdef Scheduler* s
+        cdef int64_t k = sm.first_scheduler, turn, place, warp
+        cdef uint64_t candidates
+        # A policy is asked about the warps of the schedulers in their order.
+        if self.throttle != THROTTLE_NONE and not self._can_issue(sm, t):
+            return C_GO
+        if self.first_by_cycle:
+            k = t % self.schedulers
+        elif k == self.schedulers:
+            k = 0
+        for turn in range(self.schedulers):
+            candidates = self._candidates(sm, k)
+            if candidates != 0:
+                s = &sm.scheduler[k]
+                place = scheduler_pick(s, self.sched, candidates, sm.warp, k, self.schedulers, self.fetch_group)
+                warp = k + place * self.schedulers
+                s.last = place
+                s.last_age = sm.warp[warp].age
+                if self._issue_from(i, t, warp) < 0:
+                    return C_MEMORY
+            k = k + 1 if k + 1 < self.schedulers else 0
+        return C_GO

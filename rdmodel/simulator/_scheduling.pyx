@@ -235,25 +235,7 @@ cdef class Scheduling(Prediction):
                 sm.warp[i].at_barrier = False
                 self._stand(sm, i)
 
-    # ---- S4: issue
-
-    cdef int _issue(self, int64_t i, int64_t t) noexcept nogil:
-        """Let each scheduler issue an instruction, if it can; call `_can_issue` before."""
-        cdef Sm* sm = &self.sm[i]
-        cdef Scheduler* s
-        cdef int64_t k = (t if self.first_by_cycle else sm.first_scheduler) % self.schedulers, turn, place
-        cdef uint64_t candidates
-        for turn in range(self.schedulers):
-            s = &sm.scheduler[k]
-            candidates = self._candidates(sm, k)
-            if candidates != 0:
-                place = scheduler_pick(s, self.sched, candidates, sm.warp, k, self.schedulers, self.fetch_group)
-                s.last = place
-                s.last_age = sm.warp[k + place * self.schedulers].age
-                if self._issue_from(i, t, k + place * self.schedulers) < 0:
-                    return C_MEMORY
-            k = k + 1 if k + 1 < self.schedulers else 0
-        return C_GO
+    # ---- S4: issue; `_issue` is in _scheduling.pxd
 
     cdef inline uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil:
         """Return the warps of scheduler `k` that may issue loads, as bits by place."""
