@@ -5,7 +5,7 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
-from rdmodel._tree cimport LineTable, prefetch, table_free, table_home, table_init, table_intern_many
+from rdmodel._tree cimport LineTable, prefetch, table_free, table_home, table_init, table_intern, table_intern_many
 from rdmodel.structures._index cimport Index, modulo, set_of
 from rdmodel.structures._lru cimport (
     NONE, Link, Recency, recency_enter, recency_init, recency_leave, recency_push, recency_remove, recency_reuse,
@@ -217,33 +217,45 @@ cdef inline int64_t number_of(const Spread* s, int64_t line) noexcept nogil:
     return deal_number(line, units) * s.sets + unit_of(s, line) // s.slices
 
 
+cdef inline int cache_learn(Cache* c, int64_t line) noexcept nogil:
+    # Set up the record of the line that has got the next number; -1: out of memory.
+    cdef CacheLine* l
+    if cache_make_room(c) < 0:
+        return -1
+    l = &c.line[c.known]
+    l.line = line
+    if c.spread.bits:
+        l.set = unit_of(&c.spread, line) // c.spread.slices
+    else:
+        l.set = set_of(&c.index, deal_number(line, c.interleave))
+    l.mshr = NONE
+    l.block = l.warp = NONE
+    l.flags = 0
+    if c.noted:
+        c.note[c.known] = Note(0, 0, NONE, NONE, NONE, [0, 0], 0)
+    if c.sectored:
+        c.sector[c.known] = SectorMasks(0, 0, 0, 0, 0, 0)
+    c.known += 1
+    return 0
+
+
 cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t* ids) noexcept nogil:
     # Number lines, and set up the records of new ones; -1: out of memory.
     cdef int64_t i
-    cdef CacheLine* l
     if table_intern_many(&c.table, lines, n, ids) < 0:
         return -1
     if c.table.count == c.known:
         return 0
-    if cache_make_room(c) < 0:
-        return -1
     for i in range(n):
-        if ids[i] == c.known:
-            l = &c.line[c.known]
-            l.line = lines[i]
-            if c.spread.bits:
-                l.set = unit_of(&c.spread, lines[i]) // c.spread.slices
-            else:
-                l.set = set_of(&c.index, deal_number(lines[i], c.interleave))
-            l.mshr = NONE
-            l.block = l.warp = NONE
-            l.flags = 0
-            if c.noted:
-                c.note[c.known] = Note(0, 0, NONE, NONE, NONE, [0, 0], 0)
-            if c.sectored:
-                c.sector[c.known] = SectorMasks(0, 0, 0, 0, 0, 0)
-            c.known += 1
+        if ids[i] == c.known and cache_learn(c, lines[i]) < 0:
+            return -1
     return 0
+
+
+cdef inline int cache_intern_one(Cache* c, int64_t line, int64_t* id) noexcept nogil:
+    # As `cache_intern`, for one line, without a call of another module.
+    id[0] = table_intern(&c.table, line)
+    return -1 if id[0] < 0 or id[0] == c.known and cache_learn(c, line) < 0 else 0
 
 
 # The records of a large grid exceed the processor's caches. Those that are needed soon are fetched before.

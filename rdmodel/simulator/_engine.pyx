@@ -99,6 +99,7 @@ cdef class Machine(Feeding):
         self._read_throttling(**policies.get("throttling", {}))
         self.foreseeing = self.tags == 1 and not (self.unusual or self.deciding or self.finding)
         self.foreseeing_slices = self.partitions == 1 and not (self.elaborate or self.closing_slices)
+        self.commands_ahead = self.partitions == 1 and not (self.logging or self.sectored)
         self.periodic = self.sampling_period.cycles > 0 or self.closing_period.cycles > 0 or self.plugged
 
     def _allocate_sms(self, l1, index):

@@ -58,6 +58,7 @@ cdef class Network:
     cdef int64_t reader_words         # of the victim bits of a line
     cdef bint deciding                # policies decide about loads: a stalled one may go on after any change
     cdef bint foreseeing_slices       # stalls of slices: requests come in one order, and only the machine decides
+    cdef bint commands_ahead          # of DRAM channels: requests come from the input alone, and nobody looks at them
     cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost
     cdef int64_t* log
@@ -115,7 +116,9 @@ cdef class Network:
     @cython.final
     cdef int _evict(self, Slice* s, int64_t victim) noexcept nogil
     @cython.final
-    cdef int _command(self, int64_t p, int64_t t) noexcept nogil
+    cdef int64_t _first_open_cycle(self, const Slice* s, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _command(self, int64_t p, int64_t end) noexcept nogil
     cdef void _append_log(
         self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c
     ) noexcept nogil

@@ -8,10 +8,10 @@ from libc.stdlib cimport calloc
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
     DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, Waiter, cache_drop, cache_expect, cache_fetch, cache_fetch_victim,
-    cache_give, cache_init, cache_intern, cache_open_or_close, cache_touch, cache_victim, mshr_available, mshr_merge,
+    cache_give, cache_init, cache_intern_one, cache_open_or_close, cache_touch, cache_victim, mshr_available, mshr_merge,
     mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, mshrs_init, unit_of,
 )
-from rdmodel.simulator._clock cimport clock_of, sm_cycle, wake_at
+from rdmodel.simulator._clock cimport clock_of, first_cycle, sm_cycle, wake_at
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
 from rdmodel.simulator._foresight cimport slice_foresees_stall
 from rdmodel.simulator._machine cimport (
@@ -191,9 +191,12 @@ cdef class Network:
         while s.answers.size > 0 and ring_first(&s.answers).time <= t:
             if self._take_answer(s, t, ring_pop(&s.answers)) < 0:
                 return C_MEMORY
-        if s.input.size + s.crossed.size > 0 and (not s.stalled or s.retry) and self._serve(p, t) < 0:
+        if (
+            s.input.size + s.crossed.size > 0 and (not s.stalled or s.retry)
+            and ring_first(self._first_input(s)).time <= t and self._serve(p, t) < 0
+        ):
             return C_MEMORY
-        if s.channel.queued > 0 and s.channel.next < self.d_clock.next and self._command(p, t) < 0:
+        if s.channel.queued > 0 and self._command(p, self._first_open_cycle(s, t)) < 0:
             return C_MEMORY
         if self.foreseeing_slices and s.input.size > 0 and not s.stalled and ring_first(&s.input).time <= t:
             slice_foresees_stall(s, self.l_clock.next)
@@ -296,16 +299,21 @@ cdef class Network:
 
     cdef inline int _prepare(self, Slice* s, const Ring* queue) noexcept nogil:
         """Number the lines of the next two requests, and fetch the records that they will need."""
-        cdef int64_t[2] id
-        cdef int64_t i, ahead = min(queue.size, <int64_t> 2)
-        for i in range(ahead):
-            if self._number(s, ring_at(queue, i).line, &id[i]) < 0:
+        cdef int64_t line, last, id, last_id
+        if queue.size == 0:
+            return C_GO
+        line = last = ring_first(queue).line
+        if self._number(s, line, &id) < 0:
+            return C_MEMORY
+        last_id = id
+        if queue.size > 1:
+            last = ring_at(queue, 1).line
+            if self._number(s, last, &last_id) < 0:
                 return C_MEMORY
-        for i in range(ahead):
-            s.next_line[i], s.next_id[i] = ring_at(queue, i).line, id[i]
-        if ahead > 0:
-            cache_fetch_victim(&s.cache, id[0])
-            cache_fetch(&s.cache, id[ahead - 1])
+            s.next_line[1], s.next_id[1] = last, last_id
+        s.next_line[0], s.next_id[0] = line, id
+        cache_fetch_victim(&s.cache, id)
+        cache_fetch(&s.cache, last_id)
         return C_GO
 
     cdef inline int _number(self, Slice* s, int64_t line, int64_t* id) noexcept nogil:
@@ -314,7 +322,7 @@ cdef class Network:
         if second or line == s.next_line[0]:
             id[0] = s.next_id[second]
             return C_GO
-        return cache_intern(&s.cache, &line, 1, id)
+        return cache_intern_one(&s.cache, line, id)
 
     cdef int _grant(self, Slice* s, int64_t t) noexcept nogil:
         """Let the SM that has waited longest send."""
@@ -465,12 +473,24 @@ cdef class Network:
             return C_MEMORY
         return C_GO
 
-    cdef inline int _command(self, int64_t p, int64_t t) noexcept nogil:
-        """P3: at most one command per DRAM cycle."""
+    cdef inline int64_t _first_open_cycle(self, const Slice* s, int64_t t) noexcept nogil:
+        """Return the first DRAM cycle for which requests may still come: after those of `t`, or before the next message.
+
+        A message is on its way for longer than the L2 takes. Before it, nothing but the channel's own requests matters.
+        """
+        cdef int64_t until = t + 1
+        if self.commands_ahead and not s.stalled:
+            until = ring_first(&s.input).time if s.input.size > 0 else t + 1 + self.l_latency
+        return first_cycle(&self.d_clock, until) if until > t + 1 else self.d_clock.next
+
+    cdef inline int _command(self, int64_t p, int64_t end) noexcept nogil:
+        """P3: at most one command per DRAM cycle, up to cycle `end`."""
         cdef Slice* s = &self.slice[p]
         cdef Channel* c = &s.channel
-        cdef int64_t cycle = max(self.d_clock.first, c.next), end = self.d_clock.next
+        cdef int64_t cycle = max(self.d_clock.first, c.next)
         cdef const Request* moved
+        if cycle >= end:
+            return C_GO
         while cycle < end and c.queued > 0:
             moved = channel_command(c, cycle)
             if moved != NULL:

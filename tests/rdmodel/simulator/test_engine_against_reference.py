@@ -182,6 +182,16 @@ def test_as_many_sms_and_slices_as_large_gpus_have_run_alike(sms, slices, seed):
     check(random, gpu, random_blocks(random, sms + 8, 1, mix), 1, sms)
 
 
+@pytest.mark.parametrize("slots", [63, 64, 90])
+@examples(8)
+@given(SEEDS, st.booleans())
+def test_more_slots_than_a_mask_has_bits_are_settled_alike(slots, seed, barriers):
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(random, core={"schedulers": 2})
+    mix = Mix(most=3, needs=(0, 1), pool=tuple(range(50)), ops=MOSTLY_LOADS, barriers=int(barriers))
+    check(random, gpu, random_blocks(random, slots + 10, 1, mix), slots, 1)
+
+
 # ---- real traces, through the public door
 
 
@@ -191,6 +201,28 @@ def test_random_traces_equal_the_reference_through_the_public_door(trace, seed, 
     random = np.random.default_rng(seed)
     gpu = random_gpu(random, line=int(random.choice([32, 128])))
     check_trace(trace, gpu, sms=sms, memory=memory, stores=stores)
+
+
+@examples(40)
+@given(program_traces().map(whole), SEEDS, st.integers(1, 3), st.integers(1, 3), st.integers(200, 2500))
+def test_a_dram_whose_commands_are_given_ahead_equals_the_reference(trace, seed, sms, queue, clock):
+    # The record of what happens is not kept here: with it, commands are given one cycle at a time.
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(
+        random, l2={"slices": 2, "latency": int(random.integers(0, 60))}, dram={"queue": queue, "clock": clock}
+    )
+    check_trace(trace, gpu, sms=sms)
+
+
+@examples(60)
+@given(SEEDS, st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
+def test_stalls_that_are_foreseen_last_as_long_as_others(seed, mshrs, miss_queue, queue):
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(
+        random, l1={"mshrs": mshrs, "miss_queue": miss_queue}, l2={"slices": 1, "mshrs": mshrs}, dram={"queue": queue}
+    )
+    mix = Mix(most=8, needs=(0, 0, 1), pool=tuple(range(300)), ops=MOSTLY_LOADS)
+    check(random, gpu, random_blocks(random, 6, 3, mix), 2, 2)
 
 
 KERNELS = {
