@@ -187,7 +187,7 @@ cdef class Admission(Plugins):
             return
         sm.victims.hits += 1
         for i in range(self.slots * self.block_warps):
-            warps += sm.warp[i].alive and not sm.warp[i].at_barrier
+            warps += sm.warp[i].alive != 0 and sm.warp[i].at_barrier == 0
         score = <double> (self.score_throttle * self.score_base * warps)
         score = score * <double> sm.victims.hits / <double> sm.n.warp_instructions
         victims_raise(&sm.victims, warp, <int64_t> score, t)

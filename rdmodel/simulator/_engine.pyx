@@ -16,7 +16,7 @@ from rdmodel.simulator._feeding cimport Feeding
 from rdmodel.simulator._foresight cimport sm_foresees_stall
 from rdmodel.simulator._issue cimport Warp, lowest_bit, warp_begin, warp_done, warp_starved
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_COLD, ADMIT_UNPROTECTED, ADMIT_USED
-from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm
+from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm, slot_bit
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END
 from rdmodel.simulator._network cimport REQUEST_BYTES as C_REQUEST_BYTES
 from rdmodel.simulator._patterns cimport patterns_init
@@ -26,6 +26,7 @@ from rdmodel.simulator._victims cimport victims_begin
 from rdmodel.simulator._wakes cimport NEVER, wakes_due, wakes_free, wakes_init, wakes_next, wakes_plan, wakes_take
 from rdmodel.structures._index cimport index_read
 from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._memory cimport aligned_zeros
 from rdmodel.structures._pool cimport pool_init
 from rdmodel.structures._ring cimport Ring, ring_first, ring_pop
 
@@ -110,7 +111,7 @@ cdef class Machine(Feeding):
             raise MemoryError
         for i in range(self.sms):
             sm = &self.sm[i]
-            sm.warp = <Warp*> calloc(<size_t> warps, sizeof(Warp))
+            sm.warp = <Warp*> aligned_zeros(warps, sizeof(Warp))
             sm.slot = <BlockSlot*> calloc(<size_t> self.slots, sizeof(BlockSlot))
             sm.entry = <Entry*> calloc(<size_t> self.ldst_queue, sizeof(Entry))
             sm.entry_ids = <int64_t*> malloc(<size_t> (self.ldst_queue * self.max_lines) * sizeof(int64_t))
@@ -343,28 +344,30 @@ cdef class Machine(Feeding):
 
     cdef bint _find_wanted(self) noexcept nogil:
         """Set the subject to the next free slot, at the start in rounds, later by SM and slot; False: there is none."""
-        cdef int64_t k, total = self.sms * self.slots
-        cdef BlockSlot* b
-        for k in range(total):
-            self.subject_sm = k % self.sms if self.filling else k // self.slots
-            self.subject = k // self.sms if self.filling else k % self.slots
-            b = &self.sm[self.subject_sm].slot[self.subject]
-            if b.occupied or b.closed:
-                continue
-            if not self.limits_blocks or self._takes_block(self.subject_sm):
-                return True
+        cdef int64_t outer, inner
+        for outer in range(self.slots if self.filling else self.sms):
+            for inner in range(self.sms if self.filling else self.slots):
+                self.subject_sm, self.subject = (inner, outer) if self.filling else (outer, inner)
+                if self._wants_block(&self.sm[self.subject_sm].slot[self.subject]):
+                    return True
         return False
+
+    cdef bint _wants_block(self, const BlockSlot* b) noexcept nogil:
+        if b.occupied or b.closed:
+            return False
+        return not self.limits_blocks or self._takes_block(self.subject_sm)
 
     cdef void _settle(self, int64_t i) noexcept nogil:
         """Open barriers and end warps and blocks, until nothing changes."""
         cdef Sm* sm = &self.sm[i]
         cdef BlockSlot* b
         cdef int64_t slot
-        sm.check = False
+        cdef uint64_t checked = sm.check
+        sm.check = 0
         self._regroup(sm)
         for slot in range(self.slots):
             b = &sm.slot[slot]
-            if not b.occupied:
+            if checked & slot_bit(slot) == 0 or not b.occupied:
                 continue
             self._end_warps(sm, slot)
             while 0 < b.alive == b.waiting:

@@ -45,8 +45,8 @@ cdef struct Instruction:
 
 
 cdef struct Warp:
-    # What every issue reads comes first. The buffer: instructions `at` to `n` have not been issued; ids from `id_at` on
-    # are theirs.
+    # Three lines of the processor's caches; what every issue reads lies in the first two. The buffer: instructions `at`
+    # to `n` have not been issued; ids from `id_at` on are theirs.
     Instruction* program
     int64_t at, n, id_at
     int64_t* ids
@@ -54,24 +54,25 @@ cdef struct Warp:
     # In flight. Bit i of `pending`: the (i + 1)-th last memory instruction is a load that is not complete.
     uint64_t pending
     int64_t ancient          # loads further back that are not complete
-    int64_t loads            # all loads that are not complete
     int64_t issued           # memory instructions
-    int64_t in_unit          # instructions in the load/store unit
-    int64_t held             # MSHRs
-    # Its place, which stays: its scheduler, its bit among the scheduler's warps, and its block slot.
+    # Its place, which stays: its bit among the scheduler's warps, its scheduler, and its block slot.
     uint64_t bit
     int32_t scheduler, slot
-    # Identity and state.
-    int standing
-    bint more                # the stream may hold further instructions
-    bint alive, at_barrier
-    bint resting             # until the latency of its last non-memory instruction is over
-    int64_t age, block, index
-    # The rest of the buffer.
+    int32_t loads            # all loads that are not complete
+    int32_t in_unit          # instructions in the load/store unit
+    int32_t held             # MSHRs
+    uint8_t standing
+    uint8_t more             # the stream may hold further instructions
+    uint8_t alive, at_barrier
+    uint8_t resting          # until the latency of its last non-memory instruction is over
+    uint8_t masked, sized
+    int64_t age
+    # The rest of its identity and of the buffer.
+    int64_t block, index
     int64_t used, capacity, id_capacity
     uint32_t* masks          # lanes that requested each line, if `masked`
     uint64_t* sectors        # as in `Entry`, if `sized`
-    bint masked, sized
+    int64_t[2] unused        # up to the end of a line
 
 
 cdef struct Scheduler:

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel.simulator._hinting_network cimport HintingNetwork
 from rdmodel.simulator._issue cimport Scheduler, Warp, warp_complete, warp_done, warp_stand
-from rdmodel.simulator._machine cimport WRITER_AT, BlockSlot, Entry, Load, Sm
+from rdmodel.simulator._machine cimport WRITER_AT, BlockSlot, Entry, Load, Sm, slot_bit
 from rdmodel.structures._ring cimport Item
 
 # Admission rules.
@@ -125,7 +125,8 @@ cdef class LoadStore(HintingNetwork):
             s.standing[standing] |= w.bit
             w.standing = standing
         if w.at == w.n and w.alive and warp_done(w):
-            sm.check = self.any_check = True
+            sm.check |= slot_bit(w.slot)
+            self.any_check = True
 
     cdef inline void _arrive(self, Sm* sm, int64_t load) noexcept nogil:
         # Count one arrival that a load waits for; with the last one the load is complete.

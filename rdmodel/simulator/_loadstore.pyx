@@ -14,7 +14,7 @@ from rdmodel.simulator._hinting_network cimport HintingNetwork
 from rdmodel.simulator._issue cimport ATOMIC, LOAD, STORE, Warp
 from rdmodel.simulator._machine cimport (
     BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, MISS,
-    NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, UPDATE, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm, fill_helps,
+    NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, UPDATE, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm, fill_helps, slot_bit,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL
 from rdmodel.simulator._patterns cimport patterns_served
@@ -104,7 +104,7 @@ cdef class LoadStore(HintingNetwork):
         sm.n.acknowledgements += 1
         block.stores -= 1
         if block.stores == 0 and block.alive == 0:
-            sm.check = True
+            sm.check |= slot_bit(block - sm.slot)
 
     cdef inline int _count_latency(self, int64_t latency) noexcept nogil:
         cdef int64_t capacity

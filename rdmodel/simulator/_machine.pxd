@@ -1,6 +1,6 @@
 # The parts of the simulated machine as structs: SMs, slices of the L2, and their counters.
 # docs/machine.md defines the cycle; _engine.pyx runs it.
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from rdmodel.simulator._allocation cimport Allocation
 from rdmodel.simulator._cache cimport Cache, Mshrs
@@ -59,18 +59,18 @@ cdef inline bint fill_helps(int reason, int64_t tried, int64_t filled) noexcept 
 
 cdef struct Load:
     # A load instruction whose data are not complete.
-    int64_t warp          # its slot
     int64_t number        # among the warp's memory instructions
-    int64_t waits         # fills outstanding, and one for the load/store unit or for the last hit
     int64_t hit           # cycle of its last hit or pending hit; -1 = none
-    int64_t left          # transactions that have not left the buffer, if there is one
-    int64_t pc
-    bint past             # it does not look into the L1
-    bint reads_only       # it may hit, but brings nothing into the L1
-    int64_t pattern       # its number for apcm, or NONE
-    bint leaves           # the warp leaves its loop after it
-    int64_t served        # transactions
-    int64_t next          # next in the list of free loads
+    int32_t warp          # its slot
+    int32_t waits         # fills outstanding, and one for the load/store unit or for the last hit
+    int32_t left          # transactions that have not left the buffer, if there is one
+    int32_t pc
+    int32_t pattern       # its number for apcm, or NONE
+    int32_t served        # transactions
+    int32_t next          # next in the list of free loads
+    uint8_t past          # it does not look into the L1
+    uint8_t reads_only    # it may hit, but brings nothing into the L1
+    uint8_t leaves        # the warp leaves its loop after it
 
 
 cdef struct Entry:
@@ -129,7 +129,7 @@ cdef struct Sm:
     # Limits on blocks: the limit; and of this period, up to cycle `counted`, the cycles in which no warp issued.
     int64_t block_limit, counted, idle_cycles, waiting_cycles
     bint monitored        # the end of its first block sets the limit
-    bint check            # some warp may have ended, some barrier may open
+    uint64_t check        # slots in which some warp may have ended, or the barrier may open (`slot_bit`)
     # The load/store unit: a ring of instructions. `stalled`: the first cannot go on since `since`.
     Entry* entry
     int64_t* entry_ids
@@ -172,6 +172,11 @@ cdef struct Sm:
     Footprints footprints
     int64_t number        # in `Network.wakes`
     SmCounters n
+
+
+cdef inline uint64_t slot_bit(int64_t slot) noexcept nogil:
+    # The bit of a block slot in a mask; slots from 63 on share one.
+    return <uint64_t> 1 << min(slot, <int64_t> 63)
 
 
 cdef struct SliceCounters:

@@ -14,7 +14,7 @@ from rdmodel.simulator._issue cimport (
     scheduler_pick, warp_advance, warp_remember, warp_starved,
 )
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_UNPROTECTED
-from rdmodel.simulator._machine cimport BlockSlot, Entry, Load, Sm
+from rdmodel.simulator._machine cimport BlockSlot, Entry, Load, Sm, slot_bit
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ISSUE
 from rdmodel.simulator._patterns cimport patterns_number
 from rdmodel.simulator._period cimport Period, thrashes
@@ -340,7 +340,7 @@ cdef class Scheduling(Prediction):
             b = &sm.slot[w.slot]
             b.waiting += 1
             if b.waiting == b.alive:
-                sm.check = True
+                sm.check |= slot_bit(w.slot)
         else:
             self._log(LOG_ISSUE, t, i, warp, 1, 0)
             if next.count > 0 and self._enter_unit(sm, warp) < 0:
@@ -385,9 +385,10 @@ cdef class Scheduling(Prediction):
             if e.load == NONE:
                 return C_MEMORY
             sm.load[e.load] = Load(
-                warp, w.issued, 1, -1, e.count, e.pc, (next.flags & PAST_FLAG) != 0,
-                self.allocating_apart and sm.scheduler[w.scheduler].allocating & w.bit == 0,
-                NONE, next.flags & LEAVES_FLAG != 0, 0, NONE,
+                number=w.issued, hit=-1, warp=<int32_t> warp, waits=1, left=<int32_t> e.count, pc=next.pc, pattern=NONE,
+                served=0, next=NONE, past=(next.flags & PAST_FLAG) != 0,
+                reads_only=self.allocating_apart and sm.scheduler[w.scheduler].allocating & w.bit == 0,
+                leaves=(next.flags & LEAVES_FLAG) != 0,
             )
             if self.admission == ADMIT_BY_PATTERN and not e.local:
                 sm.load[e.load].pattern = patterns_number(&sm.patterns, e.pc)

@@ -1,7 +1,8 @@
 # Growing arrays: a reallocation that fails leaves the array unchanged.
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport realloc
-from libc.string cimport memmove
+from libc.string cimport memmove, memset
+from posix.stdlib cimport posix_memalign
 
 cdef enum:
     CACHE_LINE = 64         # bytes that a processor fetches together
@@ -29,3 +30,11 @@ cdef inline int grow_aligned(void** memory, void** array, int64_t kept, int64_t 
     memory[0] = grown
     array[0] = <char*> grown + now
     return 0
+
+
+cdef inline void* aligned_zeros(int64_t count, size_t size) noexcept nogil:
+    # Allocate `count` zeroed items of `size` bytes that begin with a line of the processor's caches; NULL: out of memory.
+    cdef void* array = NULL
+    if posix_memalign(&array, CACHE_LINE, max(<size_t> count * size, <size_t> 1)) != 0:
+        return NULL
+    return memset(array, 0, <size_t> count * size)
