@@ -118,6 +118,7 @@ MORE_ARGS = {
     "rdmodel.model._listed": ONE_BY_ONE,
     "rdmodel.model._scheduled": ONE_BY_ONE,
 }
+MORE_ARGS |= dict.fromkeys((name for name in MODULES if name.startswith("rdmodel.simulator.")), ONE_BY_ONE)
 extensions += [extension(name, name.replace(".", "/") + ".pyx", MORE_ARGS.get(name, ())) for name in MODULES]
 
 # Neither translation nor compilation of a module waits for another module.
