@@ -9,7 +9,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
-from rdmodel.simulator._cache cimport Cache, cache_drop_ghosts, cache_init, mshrs_init
+from rdmodel.simulator._cache cimport Cache, cache_drop_ghosts, cache_init
 from rdmodel.simulator._clock cimport clock_turn, wake_at
 from rdmodel.simulator._distances cimport distances_init
 from rdmodel.simulator._feeding cimport Feeding
@@ -17,6 +17,7 @@ from rdmodel.simulator._foresight cimport sm_foresees_stall
 from rdmodel.simulator._issue cimport Warp, lowest_bit, warp_begin, warp_done, warp_starved
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN, ADMIT_COLD, ADMIT_UNPROTECTED, ADMIT_USED
 from rdmodel.simulator._machine cimport BlockSlot, Buffer, Entry, Slice, Sm, slot_bit
+from rdmodel.simulator._mshrs cimport mshrs_init
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END
 from rdmodel.simulator._network cimport REQUEST_BYTES as C_REQUEST_BYTES
 from rdmodel.simulator._patterns cimport patterns_init

@@ -3,9 +3,10 @@
 # the SM or slice need not wake for it; what helps a stalled one lets it try again.
 from libc.stdint cimport int64_t
 
-from rdmodel.simulator._cache cimport VALID, CacheLine, cache_victim, mshr_available
+from rdmodel.simulator._cache cimport VALID, CacheLine, cache_victim
 from rdmodel.simulator._issue cimport LOAD
 from rdmodel.simulator._machine cimport FAIL_LINE, FAIL_MSHR, FAIL_QUEUE, WRITE, Entry, Slice, Sm
+from rdmodel.simulator._mshrs cimport mshr_available
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport ring_first
 

@@ -6,15 +6,17 @@ from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Waiter, cache_drop, cache_fetch, cache_give,
-    cache_replace, cache_touch, cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter,
-    mshr_release, mshr_take, note_store, shadow_raise,
+    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, cache_drop, cache_fetch, cache_give, cache_replace,
+    cache_touch, cache_victim, note_store, shadow_raise,
 )
 from rdmodel.simulator._hinting_network cimport HintingNetwork
 from rdmodel.simulator._issue cimport ATOMIC, LOAD, STORE, Warp
 from rdmodel.simulator._machine cimport (
     BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, MISS,
     NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, UPDATE, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm, fill_helps, slot_bit,
+)
+from rdmodel.simulator._mshrs cimport (
+    Mshr, Waiter, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL
 from rdmodel.simulator._patterns cimport patterns_served

@@ -3,12 +3,13 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from rdmodel.simulator._allocation cimport Allocation
-from rdmodel.simulator._cache cimport Cache, Mshrs
+from rdmodel.simulator._cache cimport Cache
 from rdmodel.simulator._congestion cimport Congestion
 from rdmodel.simulator._distances cimport Distances
 from rdmodel.simulator._dram cimport Channel
 from rdmodel.simulator._footprints cimport Footprints
 from rdmodel.simulator._issue cimport Scheduler, Warp
+from rdmodel.simulator._mshrs cimport Mshrs
 from rdmodel.simulator._patterns cimport Patterns
 from rdmodel.simulator._victims cimport Victims
 from rdmodel.structures._ring cimport Ring

@@ -94,11 +94,7 @@ cdef class Network:
     @cython.final
     cdef int _serve(self, int64_t p, int64_t t) noexcept nogil
     @cython.final
-    cdef int _prepare(self, Slice* s, const Ring* queue) noexcept nogil
-    @cython.final
     cdef void _retry_after_fill(self, Slice* s, int64_t set) noexcept nogil
-    @cython.final
-    cdef int _number(self, Slice* s, int64_t line, int64_t* id) noexcept nogil
     cdef int _grant(self, Slice* s, int64_t t) noexcept nogil
     @cython.final
     cdef int _handle(self, Slice* s, const Item* item, int64_t t) noexcept nogil

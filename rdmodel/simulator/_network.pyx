@@ -7,21 +7,24 @@ from libc.stdlib cimport calloc
 
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, Waiter, cache_drop, cache_expect, cache_fetch, cache_fetch_victim,
-    cache_give, cache_init, cache_intern_one, cache_open_or_close, cache_touch, cache_victim, mshr_available, mshr_merge,
-    mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, mshrs_init, unit_of,
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, cache_drop, cache_expect, cache_fetch,
+    cache_give, cache_init, cache_open_or_close, cache_touch, cache_victim, unit_of,
 )
 from rdmodel.simulator._clock cimport clock_of, first_cycle, sm_cycle, wake_at
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
 from rdmodel.simulator._foresight cimport slice_foresees_stall
+from rdmodel.simulator._lookahead cimport slice_number, slice_prepare
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
     SECTORS_AT, SENDER_AT, UPDATE, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm, asked_by, fill_helps, who_asks,
 )
+from rdmodel.simulator._mshrs cimport (
+    Waiter, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, mshrs_init,
+)
 from rdmodel.simulator._wakes cimport NEVER, wakes_plan
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
-from rdmodel.structures._ring cimport Item, Ring, ring_at, ring_first, ring_pop, ring_push
+from rdmodel.structures._ring cimport Item, Ring, ring_first, ring_pop, ring_push
 
 
 cdef class Network:
@@ -283,7 +286,7 @@ cdef class Network:
                 s.since = cycle
                 break
             item = ring_pop(queue)
-            if self._prepare(s, queue) < 0:
+            if slice_prepare(s, queue) < 0:
                 return C_MEMORY
             self._log(LOG_SLICE, t, p, item.line, outcome, <uint32_t> (item.what >> SECTORS_AT))
             if self.store_acks and (outcome == WRITTEN or outcome == WRITE_MISS) and item.id >> WRITER_AT != 0:
@@ -297,33 +300,6 @@ cdef class Network:
             cycle += 1
         return C_GO
 
-    cdef inline int _prepare(self, Slice* s, const Ring* queue) noexcept nogil:
-        """Number the lines of the next two requests, and fetch the records that they will need."""
-        cdef int64_t line, last, id, last_id
-        if queue.size == 0:
-            return C_GO
-        line = last = ring_first(queue).line
-        if self._number(s, line, &id) < 0:
-            return C_MEMORY
-        last_id = id
-        if queue.size > 1:
-            last = ring_at(queue, 1).line
-            if self._number(s, last, &last_id) < 0:
-                return C_MEMORY
-            s.next_line[1], s.next_id[1] = last, last_id
-        s.next_line[0], s.next_id[0] = line, id
-        cache_fetch_victim(&s.cache, id)
-        cache_fetch(&s.cache, last_id)
-        return C_GO
-
-    cdef inline int _number(self, Slice* s, int64_t line, int64_t* id) noexcept nogil:
-        """Number a line; those of the next requests are numbered already."""
-        cdef bint second = line == s.next_line[1]
-        if second or line == s.next_line[0]:
-            id[0] = s.next_id[second]
-            return C_GO
-        return cache_intern_one(&s.cache, line, id)
-
     cdef int _grant(self, Slice* s, int64_t t) noexcept nogil:
         """Let the SM that has waited longest send."""
         cdef int64_t i = ring_pop(&s.waiting).what
@@ -333,7 +309,7 @@ cdef class Network:
 
     cdef inline int _handle(self, Slice* s, const Item* item, int64_t t) noexcept nogil:
         cdef int64_t id
-        if self._number(s, item.line, &id) < 0:
+        if slice_number(s, item.line, &id) < 0:
             return NO_MEMORY
         s.tried = s.cache.line[id].set
         if self.elaborate:

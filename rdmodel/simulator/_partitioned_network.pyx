@@ -5,12 +5,11 @@
 from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel._tree cimport popcount, table_slot
-from rdmodel.simulator._cache cimport (
-    LOOSE, VALID, Cache, CacheLine, SectorMasks, cache_touch, mshr_merge, mshr_take,
-)
+from rdmodel.simulator._cache cimport LOOSE, VALID, Cache, CacheLine, SectorMasks, cache_touch
 from rdmodel.simulator._machine cimport (
     HIT, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, SENDER_AT, SENT_ON, WRITE, WRITTEN, Slice, who_asks,
 )
+from rdmodel.simulator._mshrs cimport mshr_merge, mshr_take
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
 from rdmodel.simulator._sectored_network cimport SectoredNetwork
 from rdmodel.structures._lru cimport NONE

@@ -2,12 +2,13 @@
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 
-from rdmodel.simulator._cache cimport cache_free, mshrs_free
+from rdmodel.simulator._cache cimport cache_free
 from rdmodel.simulator._distances cimport distances_free
 from rdmodel.simulator._dram cimport channel_free
 from rdmodel.simulator._footprints cimport footprints_free
 from rdmodel.simulator._issue cimport warp_free
 from rdmodel.simulator._machine cimport Slice, Sm
+from rdmodel.simulator._mshrs cimport mshrs_free
 from rdmodel.simulator._patterns cimport patterns_free
 from rdmodel.simulator._victims cimport victims_free
 from rdmodel.structures._ring cimport ring_free

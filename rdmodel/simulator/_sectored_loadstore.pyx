@@ -7,14 +7,17 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._admission cimport Admission
 from rdmodel.simulator._cache cimport (
-    GHOST, IN_SHADOW, LOOSE, RESERVED, VALID, CacheLine, Mshr, SectorMasks, Waiter, cache_touch, cache_victim,
-    mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, note_store, shadow_raise,
+    GHOST, IN_SHADOW, LOOSE, RESERVED, VALID, CacheLine, SectorMasks, cache_touch, cache_victim, note_store,
+    shadow_raise,
 )
 from rdmodel.simulator._issue cimport ATOMIC, Warp
 from rdmodel.simulator._loadstore cimport NO_WAY, PROTECTED, WAY
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, UPDATE, WRITE,
     WRITTEN, Entry, Sm,
+)
+from rdmodel.simulator._mshrs cimport (
+    Mshr, Waiter, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_FILL
 from rdmodel.structures._lru cimport NONE

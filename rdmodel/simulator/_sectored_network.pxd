@@ -1,8 +1,8 @@
 # `SectoredNetwork`: slices of the L2 that read and write lines by sector (docs/machine.md, Sectors).
 from libc.stdint cimport int64_t, uint32_t
 
-from rdmodel.simulator._cache cimport Mshrs
 from rdmodel.simulator._machine cimport Slice
+from rdmodel.simulator._mshrs cimport Mshrs
 from rdmodel.simulator._network cimport Network
 from rdmodel.structures._ring cimport Item
 

@@ -6,13 +6,15 @@ from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
-    GHOST, RESERVED, VALID, CacheLine, Mshr, Mshrs, SectorMasks, Waiter, cache_drop, cache_give, cache_touch,
-    cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take,
+    GHOST, RESERVED, VALID, CacheLine, SectorMasks, cache_drop, cache_give, cache_touch, cache_victim,
 )
 from rdmodel.simulator._dram cimport channel_enter
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT, SECTORS_AT,
     SENDER_AT, UPDATE, WRITE, WRITE_MISS, WRITTEN, Slice, asked_by, who_asks,
+)
+from rdmodel.simulator._mshrs cimport (
+    Mshr, Mshrs, Waiter, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
 from rdmodel.structures._lru cimport NONE
