@@ -176,11 +176,13 @@ class Budget:
         """Refuse the run if it does not fit: `need` maps the distinct lines of the largest part to bytes.
 
         Each of `parts` holds the blocks of one SM. The blocks are read once to count their lines, unless the run fits
-        even if no line is requested twice.
+        even if every line between the lowest and the highest address is requested, or no line is requested twice.
         """
         if need(0) > self.room:
             self._refuse(trace, "needs at least", need(0), "whatever its lines", advice)
         most = _largest_fitting(lambda lines: need(lines) <= self.room)
+        if memory_need.addresses_within(trace, line, most):
+            return
         if all(memory_need.transactions_within(trace, blocks, line, most) for blocks in parts):
             return
         lines = max(

@@ -2,8 +2,8 @@
 
 Every number of bytes is an upper bound. It covers all allocated memory, whether touched or not, and both copies of an
 array while it grows; tests/rdmodel/execution/test_memory_need.py compares the bounds with the memory of processes. The
-number of distinct lines is bounded by the number of transactions, or estimated in one pass over the trace by linear
-counting (Whang, Vander-Zanden and Taylor, ACM TODS 15(2), 1990).
+number of distinct lines is bounded by the range of the addresses and by the number of transactions, or else estimated
+in one pass over the trace by linear counting (Whang, Vander-Zanden and Taylor, ACM TODS 15(2), 1990).
 """
 
 from __future__ import annotations
@@ -135,6 +135,18 @@ def sampled_bytes(lines: int, rate: float, *, sms: int, warps: int) -> int:
 
 
 # ---- Lines
+
+
+def addresses_within(trace: Trace, line: int, limit: int) -> bool:
+    """Return True if all addresses of a trace certainly lie in at most `limit` consecutive lines of `line` bytes.
+
+    A lane requests at most 16 bytes. False if the trace is not stored, or if it was not checked: the range of its
+    addresses is not known. It is not read for this.
+    """
+    if not trace.stored or trace.address_bounds is None:
+        return False
+    lowest, highest = trace.address_bounds
+    return (highest + 15) // line - lowest // line < limit
 
 
 def transactions_within(trace: Trace, blocks: Iterable[int], line: int, limit: int) -> bool:

@@ -143,10 +143,11 @@ class Columns:
         """Bytes of memory of the columns."""
         return _bytes_of_fields(self)
 
-    def check(self, pages: Pages | None = None) -> None:
+    def check(self, pages: Pages | None = None) -> tuple[int, int] | None:
         """Raise `TraceError` unless every column agrees with every other; O(instructions), in bounded memory.
 
-        `pages`, if the columns are mapped from files, are released during the check.
+        `pages`, if the columns are mapped from files, are released during the check. Returns the lowest and the highest
+        address, which the check finds anyway, or None if there are no addresses.
         """
         n = len(self)
         for column in fields(self):
@@ -163,10 +164,12 @@ class Columns:
         for first, end in _ranges(n):
             self._check_rows(slice(first, end))
             pages.read(first, end)
+        bounds = []
         for first, end in _ranges(len(self.addresses)):
-            self._check_lanes(slice(first, end))
+            bounds.append(self._check_lanes(slice(first, end)))
             pages.read(0, 0, first, end)
         pages.give_back()
+        return (min(lowest for lowest, _ in bounds), max(highest for _, highest in bounds)) if bounds else None
 
     def _check_rows(self, part: slice) -> None:
         op, space, size, mask = self.op[part], self.space[part], self.size[part], self.mask[part]
@@ -183,12 +186,15 @@ class Columns:
         wrong = addresses != np.where(barrier, 0, lanes)
         self._refuse(wrong, "{0} addresses disagree with its active mask", addresses, part)
 
-    def _check_lanes(self, part: slice) -> None:
+    def _check_lanes(self, part: slice) -> tuple[int, int]:
+        """Check the addresses of some lanes; return the lowest and the highest one."""
         addresses = self.addresses[part]
-        if addresses.min() < 0:
+        lowest, highest = int(addresses.min()), int(addresses.max())
+        if lowest < 0:
             self._refuse_lane(part.start + int(np.argmax(addresses < 0)), "is negative")
-        if addresses.max() > LAST_ADDRESS:
+        if highest > LAST_ADDRESS:
             self._refuse_lane(part.start + int(np.argmax(addresses > LAST_ADDRESS)), f"is above {LAST_ADDRESS}")
+        return lowest, highest
 
     def _refuse(self, wrong: NDArray[np.bool_], message: str, values: NDArray[Any], part: slice) -> None:
         if wrong.any():

@@ -68,6 +68,8 @@ class Trace:
     blocks: Sequence[int] | None = None
     trusted: bool = field(default=False, repr=False)
     pages: Pages | None = field(default=None, repr=False)
+    address_bounds: tuple[int, int] | None = field(default=None, init=False, repr=False)
+    """The lowest and the highest address of a lane in `columns`; None if they are not known."""
 
     def __post_init__(self) -> None:
         """Check everything once, so that no reader of the trace has to."""
@@ -77,7 +79,7 @@ class Trace:
             shape = f"{len(self.blocks)} blocks of {self.launch.block_warps} warps"
             raise TraceError(f"{self.columns.warps} warps, but {shape} need {warps}")
         if not self.trusted:
-            self.columns.check(self.pages)
+            self.address_bounds = self.columns.check(self.pages)
             check_lanes(self.launch, self.columns, self.blocks, self.pages)
 
     def __len__(self) -> int:

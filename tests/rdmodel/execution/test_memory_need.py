@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
 from rdmodel.execution import memory_need
-from rdmodel.execution.memory_need import LineCounter, count_lines, transactions_within
+from rdmodel.execution.memory_need import LineCounter, addresses_within, count_lines, transactions_within
+from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
 from tests.support.builders import make_trace
 from tests.support.examples import examples
@@ -46,11 +49,45 @@ def test_a_trace_that_is_said_to_have_few_transactions_has_them(trace, line, dat
     assert transactions_within(trace, trace.blocks, line, 17 * len(trace.columns.addresses))
 
 
+@examples(60)
+@given(trace=column_traces(), line=st.sampled_from([1, 4, 16, 32, 128]), data=st.data())
+def test_a_trace_that_is_said_to_lie_in_few_lines_has_no_more(trace, line, data):
+    distinct = len(set(lines_of(trace, line, StoreRule.LINES)))
+    most = data.draw(st.integers(0, 2 * distinct + 16))
+    if addresses_within(trace, line, most):
+        assert distinct <= most
+    addresses = trace.columns.addresses
+    if len(addresses) > 0:
+        assert trace.address_bounds == (min(addresses.tolist()), max(addresses.tolist()))
+        assert addresses_within(trace, line, (int(addresses.max()) + 15) // line - int(addresses.min()) // line + 1)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "lines"), [((0, 112), 1), ((0, 113), 2), ((127, 128), 2), ((128, 384), 3), ((384, 128), 3)]
+)
+def test_the_range_of_addresses_includes_the_last_byte_that_a_lane_may_request(addresses, lines):
+    two_lanes = make_trace([[[(0, 0, 0, (0, 1))]]], warps=1)
+    trace = Trace(two_lanes.launch, replace(two_lanes.columns, addresses=np.array(addresses)))
+    assert addresses_within(trace, 128, lines)
+    assert not addresses_within(trace, 128, lines - 1)
+
+
+def test_the_range_of_addresses_is_not_known_without_the_check_of_them():
+    trace = make_trace([[[(0, 0, 0, (1, 2))]]], warps=1)
+    unchecked = Trace(trace.launch, trace.columns, trace.blocks, trusted=True)
+    assert addresses_within(trace, 128, 10**12)
+    assert unchecked.address_bounds is None
+    assert not addresses_within(unchecked, 128, 10**12)
+    no_addresses = make_trace([[[]]], warps=1)
+    assert no_addresses.address_bounds is None
+
+
 def test_of_a_trace_that_is_made_on_demand_nothing_is_known_without_a_look():
     @examples(5)
     @given(trace=program_traces())
     def check(trace):
         assert not transactions_within(trace, trace.blocks, 128, 10**12) or len(trace.blocks) == 0
+        assert not addresses_within(trace, 128, 10**12)
 
     check()
 
