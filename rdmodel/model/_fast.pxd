@@ -93,7 +93,7 @@ cdef inline int64_t load_line(FastCore core, int64_t id, int64_t now) noexcept n
     # Issue a transaction of a load; return when its data arrive, or that it stalls.
     cdef FastLine* l = &core.fast_line[id]
     cdef Ways* ways = &core.in_sets
-    cdef int64_t way = l.way, late
+    cdef int64_t way = l.way, late, first, held
     if way >= 0:
         late = ways.due[way] > now
         if late and core.mshr_merge >= 0:
@@ -112,9 +112,11 @@ cdef inline int64_t load_line(FastCore core, int64_t id, int64_t now) noexcept n
         return STALLED_WAYS
     if core.logs:
         core._log(id, 1, 0, READS)
-    core.compulsory += l.last < 0
-    core.associativity += l.last >= core.seen.tail
-    core.capacity += 0 <= l.last < core.seen.tail
+    first = l.last < 0
+    held = l.last >= core.seen.tail
+    core.compulsory += first
+    core.associativity += held
+    core.capacity += 1 - first - held
     ways.due[way] = draw_fill(core, now)
     ways.merged[way] = 1
     ways_use(ways, way, core.order)

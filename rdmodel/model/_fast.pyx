@@ -48,7 +48,7 @@ cdef class FastCore(Shared):
         self.tags = tags
         self.soon = self.port = NONE
         self.ready_list.deposits = deposits_quickly()
-        self.ready_list.place = <uint8_t*> malloc(PLACES + MOST_WARPS)
+        self.ready_list.place = <uint8_t*> malloc(PLACES)
         self.pace = <Pace*> malloc(<size_t> self.warps * sizeof(Pace))
         if (
             self.ready_list.place == NULL or self.pace == NULL

@@ -8,7 +8,7 @@ from rdmodel.model._core cimport C_BLOCK, C_CHUNK, C_DONE, C_GO, C_LOG
 from rdmodel.model._fast cimport DRAWS, FastCore, misses
 from rdmodel.model._pace cimport admit_due, end_step, go_on, start_warp
 from rdmodel.model._port cimport draw_latencies, issue
-from rdmodel.model._ready cimport Ready, deposits_quickly, ready_take, select_bit, select_by_hand
+from rdmodel.model._ready cimport Ready, deposits_quickly, ready_make_room, ready_park, ready_take, select_bit, select_by_hand
 from rdmodel.model._uniform cimport Uniform, uniform_next
 from rdmodel.structures._lru cimport NONE
 
@@ -38,22 +38,23 @@ cdef class ListedCore(FastCore):
 cdef inline bint stall_misses(ListedCore core, Ready* ready, const bint sectored) noexcept nogil:
     # Let warps take the port while all MSHRs are in use, and park those whose next transaction misses; return whether
     # one keeps the port. Before the next event, nothing but the choices changes.
-    cdef Ready r = ready[0]
+    cdef Ready r
     cdef Uniform choices = core.choices
-    cdef int64_t steps = min(core.agenda.first - core.now, r.size), i
-    cdef int64_t parked = core.parked_number, warp = NONE
+    cdef int64_t steps = min(core.agenda.first - core.now, ready.size), i
+    cdef int64_t parked = ready.parked, warp = NONE
+    ready_make_room(ready, steps)
+    # A local copy, which stays in the processor's registers.
+    r = ready[0]
     for i in range(steps):
         warp = ready_take(&r, <int64_t> (uniform_next(&choices) * <double> r.size))
         if not misses(core, warp, sectored):
             break
-        core.parked_warps[parked] = <uint8_t> warp
-        parked += 1
+        ready_park(&r, warp)
         warp = NONE
     core.choices = choices
-    i = parked - core.parked_number
+    i = r.parked - parked
     core.stalls_mshr += i
     core.now += i
-    core.parked_number = parked
     core.port = warp
     ready[0] = r
     return warp != NONE
@@ -76,7 +77,7 @@ cdef inline int run_steps(ListedCore core, const bint sectored) noexcept nogil:
             return C_LOG
         if core.port < 0:
             if ready.size == 0:
-                if core.agenda.waiting + core.parked_number == 0:
+                if core.agenda.waiting + ready.parked == 0:
                     return C_DONE
                 core.now = core.agenda.first
                 admit_due(core, False)

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from rdmodel.model._agenda cimport Agenda, agenda_add_warp, agenda_end_day, early_key, key_time, opening_key
 from rdmodel.model._fast cimport FastCore, Pace
-from rdmodel.model._ready cimport ready_append, ready_append_many
+from rdmodel.model._ready cimport ready_append, ready_unpark
 from rdmodel.model._warp cimport HISTORY, OP_BARRIER, OP_LOAD, Warp, lowest_bit, warp_shows_more
 from rdmodel.model._ways cimport ways_leave
 from rdmodel.structures._lru cimport NONE
@@ -152,13 +152,11 @@ cdef inline void admit_due(FastCore core, const bint scheduled) noexcept nogil:
         core.mshrs_used -= fills
         if scheduled:
             core.port_waits = False
-        if core.parked_number > 0:
-            if scheduled:
-                for i in range(core.parked_number):
-                    core.ready_slots |= <uint64_t> 1 << core.parked_warps[i]
-            else:
-                ready_append_many(&core.ready_list, core.parked_warps, core.parked_number)
+            for i in range(core.parked_number):
+                core.ready_slots |= <uint64_t> 1 << core.parked_warps[i]
             core.parked_number = 0
+        else:
+            ready_unpark(&core.ready_list)
     if core.soon >= 0:
         admit(core, core.soon, scheduled)
         core.soon = NONE

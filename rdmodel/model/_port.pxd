@@ -16,6 +16,7 @@ from rdmodel.model._fast cimport (
 )
 from rdmodel.model._normal cimport steps_next
 from rdmodel.model._pace cimport go_on, record
+from rdmodel.model._ready cimport ready_make_room, ready_park
 from rdmodel.model._uniform cimport Uniform
 from rdmodel.model._warp cimport Warp, prefetch, warp_fetch_ahead, writing_kind
 from rdmodel.structures._lru cimport NONE
@@ -32,8 +33,12 @@ cdef inline void stall(FastCore core, int64_t cause, const bint scheduled) noexc
     if scheduled and core.head:
         core.port_waits = True
         return
-    core.parked_warps[core.parked_number] = <uint8_t> core.port
-    core.parked_number += 1
+    if scheduled:
+        core.parked_warps[core.parked_number] = <uint8_t> core.port
+        core.parked_number += 1
+    else:
+        ready_make_room(&core.ready_list, 1)
+        ready_park(&core.ready_list, core.port)
     core.port = NONE
 
 

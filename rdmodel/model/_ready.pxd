@@ -1,8 +1,8 @@
-# The ready warps of an SM, at most 64, in the order in which they became ready.
+# The ready warps of an SM, at most 64, in the order in which they became ready, and behind them the parked ones, in the
+# order in which they will become ready together. So they become ready without being moved.
 # A warp takes the next of a row of places, and leaves a hole; a set of bits has the places that are taken. So the n-th
 # ready warp is at the n-th bit that is set, and no list moves when it is taken out. A full row is closed up.
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
 
 cdef extern from *:
     """
@@ -57,10 +57,11 @@ cdef enum:
 
 cdef struct Ready:
     uint64_t low, high       # places that are taken
-    int64_t size
-    int64_t before           # of them, those in `low`
+    int64_t size             # ready warps
+    int64_t parked           # warps behind them in the row, which are not ready before the next fill
+    int64_t before           # warps in `low`
     int64_t end              # the next place
-    uint8_t* place           # [PLACES + MOST_WARPS] the warps
+    uint8_t* place           # [PLACES] the warps
     bint deposits
 
 
@@ -83,43 +84,59 @@ cdef inline void ready_close_up(Ready* r) noexcept nogil:
     r.high = 0
 
 
-cdef inline void ready_append(Ready* r, int64_t warp) noexcept nogil:
-    cdef uint64_t bit
-    if r.end == PLACES:
-        ready_close_up(r)
-    bit = <uint64_t> 1 << (r.end & 63)
-    r.place[r.end] = <uint8_t> warp
-    r.low |= bit if r.end < 64 else 0
-    r.high |= bit if r.end >= 64 else 0
-    r.before += r.end < 64
-    r.end += 1
-    r.size += 1
-
-
-cdef inline void ready_append_many(Ready* r, const uint8_t* warps, int64_t n) noexcept nogil:
-    # Append `n` warps, in order; the array must have MOST_WARPS entries.
-    cdef uint64_t bits = (<uint64_t> 1 << n) - 1 if n < 64 else ~<uint64_t> 0
+cdef inline void ready_make_room(Ready* r, int64_t n) noexcept nogil:
+    # Make room for `n` warps, at most MOST_WARPS, at the end of the row.
     if r.end + n > PLACES:
         ready_close_up(r)
-    memcpy(r.place + r.end, warps, MOST_WARPS)
-    if r.end < 64:
-        r.before += min(n, 64 - r.end)
-        r.low |= bits << r.end
-        r.high |= bits >> 1 >> (63 - r.end)
-    else:
-        r.high |= bits << (r.end - 64) if r.end < PLACES else 0
-    r.end += n
-    r.size += n
+
+
+cdef inline void ready_put(Ready* r, int64_t warp) noexcept nogil:
+    # Put a warp at the end of the row, where there must be room. Either word is as likely: masks choose it, no branch.
+    cdef int64_t later = r.end >> 6
+    cdef uint64_t mask = <uint64_t> -later, bit = <uint64_t> 1 << (r.end & 63)
+    r.place[r.end] = <uint8_t> warp
+    r.low |= bit & ~mask
+    r.high |= bit & mask
+    r.before += 1 - later
+    r.end += 1
+
+
+cdef inline void ready_park(Ready* r, int64_t warp) noexcept nogil:
+    # There must be room, as for `ready_put`.
+    r.parked += 1
+    ready_put(r, warp)
+
+
+cdef inline void ready_unpark(Ready* r) noexcept nogil:
+    # Append the parked warps, in order: they are there already.
+    r.size += r.parked
+    r.parked = 0
 
 
 cdef inline int64_t ready_take(Ready* r, int64_t index) noexcept nogil:
-    # Take out the warp at an index of the order.
-    cdef bint later = index >= r.before
-    cdef uint64_t bit
-    cdef int at = select_bit(r.high if later else r.low, <int> (index - r.before if later else index), r.deposits)
+    # Take out the warp at an index of the order. Masks choose its word, as in `ready_put`.
+    cdef int64_t later = index >= r.before
+    cdef uint64_t mask = <uint64_t> -later, bit
+    cdef int at = select_bit(
+        (r.low & ~mask) | (r.high & mask), <int> (index - (r.before & <int64_t> mask)), r.deposits
+    )
     bit = <uint64_t> 1 << at
-    r.low ^= 0 if later else bit
-    r.high ^= bit if later else 0
+    r.low ^= bit & ~mask
+    r.high ^= bit & mask
     r.size -= 1
-    r.before -= not later
-    return r.place[at + (64 if later else 0)]
+    r.before -= 1 - later
+    return r.place[at + (later << 6)]
+
+
+cdef inline void ready_append(Ready* r, int64_t warp) noexcept nogil:
+    # Append a warp: before those that are parked, which is rare.
+    cdef uint8_t[MOST_WARPS] parked
+    cdef int64_t i, n = r.parked
+    ready_make_room(r, n + 1)
+    for i in range(n):
+        parked[i] = <uint8_t> ready_take(r, r.size)
+        r.size += 1
+    ready_put(r, warp)
+    r.size += 1
+    for i in range(n):
+        ready_put(r, parked[i])
