@@ -109,6 +109,12 @@ cdef void timeline_fill(Timeline* t, int64_t lines) noexcept nogil      # `lines
 cdef void timeline_count(uint32_t** count, int levels, int64_t word, uint32_t holes) noexcept nogil
 
 
+cdef inline void timeline_fetch(const Timeline* t, int64_t position) noexcept nogil:
+    # Prefetch what `timeline_leave` reads of the word of a position; of one that is negative, nothing of use.
+    prefetch(&t.bits[position >> 6])
+    prefetch(&t.count[0][position >> 6])
+
+
 cdef inline int64_t timeline_open(const Timeline* t, int64_t position) noexcept nogil:
     # Holes in the open words after an open position, which is not a hole itself.
     if position >= t.fresh + 64:
@@ -205,6 +211,11 @@ cdef inline void timeline_advance(Timeline* t) noexcept nogil:
 cdef int stack_init(Stack* s) noexcept nogil             # an empty stack with the smallest time line
 cdef void stack_free(Stack* s) noexcept nogil            # releases it; harmless when repeated
 cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil    # compacts a full time line, and grows it
+
+# `stack_move` for `n` lines, in order; write their distances before their moves. -1: out of memory.
+cdef int stack_move_many(
+    Stack* s, const int64_t* lines, int64_t n, int64_t* pos, int64_t* distances
+) noexcept nogil
 
 
 cdef inline int64_t stack_distance(const Stack* s, int64_t position) noexcept nogil:

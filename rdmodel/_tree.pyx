@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
@@ -33,9 +33,9 @@ cdef int64_t MAX_SLOTS = <int64_t>1 << 56           # of a table: beyond any mem
 cdef enum:
     SPREAD = 16         # positions per line, at least, after a time line has grown: a position takes 0.2 bytes
     STACK_SPREAD = 4    # the same on a stack, where a position takes 8 bytes more, for its owner
-    AHEAD = 16          # lines between a prefetch and its use
-    FAR_AHEAD = 40      # the same in a loop that only looks up lines
+    FAR_AHEAD = 40      # lines between a prefetch and its use
     PIECE = 1024        # accesses that are looked up before they are measured: they fit the processor's L1
+    CACHE_LINE = 64     # bytes of a line of the processor's cache, and of the 16 counts of a node
     NEAR = 1 << 15      # slots of a table that needs no prefetch: it fits the processor's caches
 
 
@@ -55,9 +55,10 @@ cdef int levels_of(int64_t capacity) noexcept nogil:
 
 
 cdef int64_t timeline_bytes(int64_t capacity) noexcept nogil:
-    # Bytes of the bits, with room for both open words at the end, of the pointers to the counts, and of the counts.
+    # Bytes of the bits, with room for both open words at the end, of the pointers to the counts, and of the counts. Each
+    # node has a line of the processor's cache to itself.
     cdef int level, levels = levels_of(capacity)
-    cdef int64_t size = 8 * ((capacity >> 6) + 1 + levels)
+    cdef int64_t size = 8 * ((capacity >> 6) + 1 + levels) + CACHE_LINE - 1
     for level in range(levels):
         size += 4 * counts_on(capacity, level)
     return size
@@ -74,7 +75,7 @@ cdef int timeline_init(Timeline* t, int64_t capacity) noexcept nogil:
     t.levels = levels_of(capacity)
     t.bits = <uint64_t*>memory
     t.count = <uint32_t**>(memory + 8 * ((capacity >> 6) + 1))
-    memory = <char*>(t.count + t.levels)
+    memory = <char*>((<uintptr_t>(t.count + t.levels) + CACHE_LINE - 1) & ~<uintptr_t>(CACHE_LINE - 1))
     for level in range(t.levels):
         t.count[level] = <uint32_t*>memory
         memory += 4 * counts_on(capacity, level)
@@ -168,6 +169,40 @@ cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil:
     return 0
 
 
+cdef int stack_move_many(
+    Stack* s, const int64_t* lines, int64_t n, int64_t* pos, int64_t* distances
+) noexcept nogil:
+    # What the loop reads is fetched first: many words at a time. The time line is a local copy, so that the loop keeps its
+    # fields in registers.
+    cdef Timeline t = s.time
+    cdef int64_t* owner = s.owner
+    cdef int64_t i, line, at
+    for i in range(n):
+        timeline_fetch(&t, pos[lines[i]])
+    for i in range(n):
+        line = lines[i]
+        at = pos[line]
+        distances[i] = at if at < 0 else 0
+        if at >= 0 and at == t.now - 1:
+            continue
+        if t.now == t.capacity:
+            s.time = t
+            if stack_make_room(s, pos) < 0:
+                return -1
+            t = s.time
+            owner = s.owner
+            at = pos[line]
+        if at >= 0:
+            distances[i] = timeline_leave(&t, at)
+        else:
+            t.live += 1
+        owner[t.now] = line
+        pos[line] = t.now
+        timeline_advance(&t)
+    s.time = t
+    return 0
+
+
 # ---- LineTable
 
 cdef int table_allocate(LineTable* t, int64_t capacity) noexcept nogil:
@@ -215,8 +250,8 @@ cdef int table_intern_many(LineTable* t, const int64_t* lines, int64_t n, int64_
     # The slot of a later line is fetched while this one is looked up; after growth the fetch is useless, but harmless.
     cdef int64_t i
     for i in range(n):
-        if i + AHEAD < n:
-            prefetch(t.slots + table_home(t, lines[i + AHEAD]))
+        if i + FAR_AHEAD < n:
+            prefetch(t.slots + table_home(t, lines[i + FAR_AHEAD]))
         ids[i] = table_intern(t, lines[i])
         if ids[i] < 0:
             return -1

@@ -57,6 +57,7 @@ cdef class FastCore(Core):
     cdef bint in_place, through
     cdef int64_t tags                 # transactions that a step issues
     cdef int64_t observed             # position of the first access whose distance is not measured
+    cdef int32_t* first_of_set        # [sets] while distances are measured: the first access to each; -1 = none
     cdef int64_t check_at             # position at which accesses must be measured, or their row closed up
     cdef Uniform choices, latencies   # generators of warp choices and of latencies
     cdef double sigma
@@ -74,6 +75,7 @@ cdef class FastCore(Core):
 
     cdef bint _start_warp(self, int64_t warp) noexcept nogil
     cdef int _observe_all(self) noexcept nogil
+    cdef int _count_distances(self, const int64_t* distance, int64_t n) noexcept nogil
     cdef int _check(self) noexcept nogil
     cdef void _plan_check(self) noexcept nogil
 

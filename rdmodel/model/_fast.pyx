@@ -8,8 +8,9 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
-from rdmodel._tree cimport FULL, prefetch, stack_move
+from rdmodel._tree cimport prefetch, stack_move_many
 from rdmodel.model._agenda cimport MOST_DAYS, MOST_TAGS, agenda_free, agenda_init
 from rdmodel.model._core cimport Core as Shared
 from rdmodel.model._ready cimport MOST_WARPS, PLACES, deposits_quickly
@@ -23,7 +24,6 @@ from rdmodel.structures._memory cimport grow
 
 cdef enum:
     OBSERVED = 1024          # accesses whose distances are measured together
-    AHEAD = 8                # and how many of them are fetched before they are used
 
 
 cdef inline int64_t set_number(FastCore core, int64_t id) noexcept nogil:
@@ -50,8 +50,9 @@ cdef class FastCore(Shared):
         self.ready_list.deposits = deposits_quickly()
         self.ready_list.place = <uint8_t*> malloc(PLACES)
         self.pace = <Pace*> malloc(<size_t> self.warps * sizeof(Pace))
+        self.first_of_set = <int32_t*> malloc(<size_t> self.sets * sizeof(int32_t))
         if (
-            self.ready_list.place == NULL or self.pace == NULL
+            self.ready_list.place == NULL or self.pace == NULL or self.first_of_set == NULL
             or agenda_init(&self.agenda, max(longest, self.hit_latency)) < 0
             or ways_init(
                 &self.in_sets, self.sets, self.ways, self.protected, self.pool, sectors, self.sectored
@@ -59,11 +60,13 @@ cdef class FastCore(Shared):
             or shadow_init(&self.seen, self.shadow_lines) < 0
         ):
             raise MemoryError
+        memset(self.first_of_set, NONE, <size_t> self.sets * sizeof(int32_t))
         self._plan_check()
 
     def __dealloc__(self):
         free(self.ready_list.place)
         free(self.pace)
+        free(self.first_of_set)
         free(self.fast_line)
         agenda_free(&self.agenda)
         ways_free(&self.in_sets)
@@ -130,26 +133,46 @@ cdef class FastCore(Shared):
         return 0
 
     cdef int _observe_all(self) noexcept nogil:
-        """Measure the distances of the latest accesses."""
-        cdef int64_t at, id, distance
+        """Measure the distances of the latest accesses, set by set: the sets do not depend on each other."""
         cdef const Shadow* s = &self.seen
+        cdef int64_t n = s.at - self.observed, i, at, number, many, done = 0
+        cdef int64_t[OBSERVED] line, later, of_set, distance
         if not self.track:
             return 0
-        for at in range(self.observed, s.at):
-            if at + AHEAD < s.at:
-                prefetch(&self.position[s.access[(at + AHEAD) & (s.capacity - 1)].line])
-            id = s.access[at & (s.capacity - 1)].line
-            distance = stack_move(&self.stack[set_number(self, id)], id, self.position)
-            if distance >= self.distance_end:
-                if self._count_far(distance) < 0:
-                    return -1
-            elif distance >= 0:
-                self.distance_count[distance] += 1
-            elif distance == FULL:
+        # The accesses to a set are a list from the first, at `first_of_set`, to the last.
+        for i in range(n - 1, -1, -1):
+            line[i] = s.access[(self.observed + i) & (s.capacity - 1)].line
+            prefetch(&self.position[line[i]])
+            number = set_number(self, line[i])
+            later[i] = self.first_of_set[number]
+            self.first_of_set[number] = <int32_t> i
+        for i in range(n):
+            number = set_number(self, line[i])
+            at = self.first_of_set[number]
+            if at != i:
+                continue
+            many = 0
+            while at >= 0:
+                of_set[many] = line[at]
+                many += 1
+                at = later[at]
+            self.first_of_set[number] = NONE
+            if stack_move_many(&self.stack[number], of_set, many, self.position, distance + done) < 0:
                 return -1
-            else:
-                self.infinite += 1
+            done += many
         self.observed = s.at
+        return self._count_distances(distance, n)
+
+    cdef int _count_distances(self, const int64_t* distance, int64_t n) noexcept nogil:
+        """Count distances; they are scattered, so that many are looked up at a time."""
+        cdef int64_t i
+        for i in range(n):
+            if 0 <= distance[i] < self.distance_end:
+                self.distance_count[distance[i]] += 1
+            elif distance[i] < 0:
+                self.infinite += 1
+            elif self._count_far(distance[i]) < 0:
+                return -1
         return 0
 
     cdef int _check(self) noexcept nogil:
