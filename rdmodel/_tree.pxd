@@ -20,7 +20,8 @@ costs less than one such move.
 
 A `Stack` is a time line that knows which line is where. The caller numbers lines 0, 1, 2, ... with a `LineTable`
 and owns an int64 array `pos`, filled with -1: where on the time line of its stack each line took effect last.
-Several stacks may share one `pos` if no line is on two of them. For a line that takes effect, call
+Several stacks may share one `pos` if no line is on two of them. The positions may also be a field of the caller's records
+of lines, for `stack_move_many`: then `stride` is the size of a record, and `pos` the field of line 0. For a line that takes effect, call
 
     distance = stack_distance(&stack, pos[id])     # before it moves
     stack_touch(&stack, id, pos)                   # to the top
@@ -214,8 +215,12 @@ cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil    # compacts a 
 
 # `stack_move` for `n` lines, in order; write their distances before their moves. -1: out of memory.
 cdef int stack_move_many(
-    Stack* s, const int64_t* lines, int64_t n, int64_t* pos, int64_t* distances
+    Stack* s, const int64_t* lines, int64_t n, int64_t* pos, size_t stride, int64_t* distances
 ) noexcept nogil
+
+
+cdef inline int64_t* stack_position(int64_t* pos, size_t stride, int64_t line) noexcept nogil:
+    return <int64_t*>(<char*>pos + <size_t>line * stride)
 
 
 cdef inline int64_t stack_distance(const Stack* s, int64_t position) noexcept nogil:

@@ -131,7 +131,9 @@ cdef void stack_free(Stack* s) noexcept nogil:
     s.owner = NULL
 
 
-cdef void move_lines(const Timeline* old, const int64_t* from_, int64_t* owner, int64_t* pos) noexcept nogil:
+cdef void move_lines(
+    const Timeline* old, const int64_t* from_, int64_t* owner, int64_t* pos, size_t stride
+) noexcept nogil:
     # Move the lines of a full time line, in order, to the first places of `owner`, which may be the same array.
     cdef int64_t word, line, to = 0
     cdef uint64_t rest
@@ -141,11 +143,15 @@ cdef void move_lines(const Timeline* old, const int64_t* from_, int64_t* owner, 
             line = from_[(word << 6) + lowest_bit(rest)]
             rest &= rest - 1
             owner[to] = line
-            pos[line] = to
+            stack_position(pos, stride, line)[0] = to
             to += 1
 
 
 cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil:
+    return make_room(s, pos, sizeof(int64_t))
+
+
+cdef int make_room(Stack* s, int64_t* pos, size_t stride) noexcept nogil:
     timeline_settle(&s.time)
     cdef Timeline old = s.time
     cdef int64_t* owner = s.owner
@@ -160,7 +166,7 @@ cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil:
             free(owner)
             s.time = old
             return -1
-    move_lines(&old, s.owner, owner, pos)
+    move_lines(&old, s.owner, owner, pos, stride)
     if capacity > old.capacity:
         timeline_free(&old)
         free(s.owner)
@@ -170,34 +176,34 @@ cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil:
 
 
 cdef int stack_move_many(
-    Stack* s, const int64_t* lines, int64_t n, int64_t* pos, int64_t* distances
+    Stack* s, const int64_t* lines, int64_t n, int64_t* pos, size_t stride, int64_t* distances
 ) noexcept nogil:
     # What the loop reads is fetched first: many words at a time. The time line is a local copy, so that the loop keeps its
     # fields in registers.
     cdef Timeline t = s.time
     cdef int64_t* owner = s.owner
-    cdef int64_t i, line, at
+    cdef int64_t* at
+    cdef int64_t i
     for i in range(n):
-        timeline_fetch(&t, pos[lines[i]])
+        timeline_fetch(&t, stack_position(pos, stride, lines[i])[0])
     for i in range(n):
-        line = lines[i]
-        at = pos[line]
-        distances[i] = at if at < 0 else 0
-        if at >= 0 and at == t.now - 1:
+        at = stack_position(pos, stride, lines[i])
+        if at[0] >= 0 and at[0] == t.now - 1:
+            distances[i] = 0
             continue
         if t.now == t.capacity:
             s.time = t
-            if stack_make_room(s, pos) < 0:
+            if make_room(s, pos, stride) < 0:
                 return -1
             t = s.time
             owner = s.owner
-            at = pos[line]
-        if at >= 0:
-            distances[i] = timeline_leave(&t, at)
+        if at[0] >= 0:
+            distances[i] = timeline_leave(&t, at[0])
         else:
+            distances[i] = -1
             t.live += 1
-        owner[t.now] = line
-        pos[line] = t.now
+        owner[t.now] = lines[i]
+        at[0] = t.now
         timeline_advance(&t)
     s.time = t
     return 0

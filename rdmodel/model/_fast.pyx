@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from rdmodel._tree cimport prefetch, stack_move_many
+from rdmodel._tree cimport stack_move_many
 from rdmodel.model._agenda cimport MOST_DAYS, MOST_TAGS, agenda_free, agenda_init
 from rdmodel.model._core cimport Core as Shared
 from rdmodel.model._ready cimport MOST_WARPS, PLACES, deposits_quickly
@@ -116,7 +116,6 @@ cdef class FastCore(Shared):
                 capacity >= <int64_t> 1 << 32
                 or grow(<void**> &self.fast_line, capacity, sizeof(FastLine)) < 0
                 or (self.logs and grow(<void**> &self.number, capacity, sizeof(int64_t)) < 0)
-                or (self.track and grow(<void**> &self.position, capacity, sizeof(int64_t)) < 0)
             ):
                 return -1
             self.line_capacity = capacity
@@ -125,9 +124,7 @@ cdef class FastCore(Shared):
                 number = set_of(&self.index, lines[i])
                 if self.logs:
                     self.number[self.known] = lines[i]
-                if self.track:
-                    self.position[self.known] = -1
-                self.fast_line[self.known] = FastLine(-1, <int32_t> ~number, 0)
+                self.fast_line[self.known] = FastLine(-1, <int32_t> ~number, 0, -1)
                 self._find_place(self.known, lines[i])
                 self.known += 1
         return 0
@@ -142,7 +139,6 @@ cdef class FastCore(Shared):
         # The accesses to a set are a list from the first, at `first_of_set`, to the last.
         for i in range(n - 1, -1, -1):
             line[i] = s.access[(self.observed + i) & (s.capacity - 1)].line
-            prefetch(&self.position[line[i]])
             number = set_number(self, line[i])
             later[i] = self.first_of_set[number]
             self.first_of_set[number] = <int32_t> i
@@ -157,7 +153,9 @@ cdef class FastCore(Shared):
                 many += 1
                 at = later[at]
             self.first_of_set[number] = NONE
-            if stack_move_many(&self.stack[number], of_set, many, self.position, distance + done) < 0:
+            if stack_move_many(
+                &self.stack[number], of_set, many, &self.fast_line[0].position, sizeof(FastLine), distance + done
+            ) < 0:
                 return -1
             done += many
         self.observed = s.at

@@ -14,6 +14,7 @@ cdef struct FastLine:
     int64_t last              # position of its last access; -1 = it was never accessed
     int32_t way               # its way, among those of all sets; ~s = it is absent, and s is its set
     uint32_t asked            # sectors that loads have asked for
+    int64_t position          # on the time line of its set's stack, if distances are tracked; -1 = none
 
 
 cdef struct Access:
