@@ -9,6 +9,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
+from rdmodel.structures._memory cimport use_large_pages
+
 cdef extern from *:
     """
     /* Four counts, which every supported compiler adds at once; aligned as a single count. */
@@ -217,6 +219,7 @@ cdef int table_allocate(LineTable* t, int64_t capacity) noexcept nogil:
         slots = <Slot*>calloc(capacity, sizeof(Slot))
     if slots == NULL:
         return -1
+    use_large_pages(slots, <size_t>capacity * sizeof(Slot))
     t.slots = slots
     t.capacity = capacity
     t.shift = 64 - lowest_bit(capacity)

@@ -20,7 +20,7 @@ from rdmodel.model._warp cimport HISTORY
 from rdmodel.model._ways cimport ways_free, ways_init
 from rdmodel.structures._index cimport set_of
 from rdmodel.structures._lru cimport NONE
-from rdmodel.structures._memory cimport grow
+from rdmodel.structures._memory cimport grow, use_large_pages
 
 cdef enum:
     OBSERVED = 1024          # accesses whose distances are measured together
@@ -118,6 +118,7 @@ cdef class FastCore(Shared):
                 or (self.logs and grow(<void**> &self.number, capacity, sizeof(int64_t)) < 0)
             ):
                 return -1
+            use_large_pages(self.fast_line, <size_t> capacity * sizeof(FastLine))
             self.line_capacity = capacity
         for i in range(used):
             if ids[i] == self.known:

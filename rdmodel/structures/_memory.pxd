@@ -7,6 +7,33 @@ from posix.stdlib cimport posix_memalign
 cdef enum:
     CACHE_LINE = 64         # bytes that a processor fetches together
 
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    #if defined(__linux__)
+    #include <sys/mman.h>
+    #endif
+
+    #define RDMODEL_LARGE_PAGE ((uintptr_t) 1 << 21)
+    #define RDMODEL_LARGE_ARRAY ((size_t) 1 << 26)
+
+    static inline void rdmodel_use_large_pages(void* array, size_t bytes) {
+    #if defined(__linux__) && defined(MADV_HUGEPAGE)
+        uintptr_t first = ((uintptr_t) array + RDMODEL_LARGE_PAGE - 1) & ~(RDMODEL_LARGE_PAGE - 1);
+        uintptr_t end = ((uintptr_t) array + bytes) & ~(RDMODEL_LARGE_PAGE - 1);
+        if (bytes >= RDMODEL_LARGE_ARRAY)
+            (void) madvise((void*) first, end - first, MADV_HUGEPAGE);
+    #else
+        (void) array;
+        (void) bytes;
+    #endif
+    }
+    """
+    # Ask the system for pages of 2 MB for a new array of 64 MB or more that is read in no order: most reads of one with
+    # small pages also have to look for the page. Nothing depends on it but time.
+    void use_large_pages "rdmodel_use_large_pages"(void* array, size_t bytes) noexcept nogil
+
 
 cdef inline int grow(void** array, int64_t count, size_t size) noexcept nogil:
     # Reallocate for `count` items of `size` bytes; -1: out of memory, and the array is unchanged.

@@ -186,6 +186,18 @@ def test_regular_strides_do_not_confuse_the_hash_table(step):
     assert checked(np.concatenate((lines, lines))) == [-1] * count + [count - 1] * count
 
 
+def test_a_table_of_more_than_a_million_lines_finds_them_all_again():
+    """Such a table takes more than 64 MB, for which the system is asked for large pages."""
+    n = (1 << 20) + 1
+    lines, distances = np.arange(n) * 3, np.empty(n, np.int64)
+    found = Distances()
+    found.feed(lines, distances)
+    assert (distances == -1).all()
+    found.feed(lines, distances)
+    assert (distances == n - 1).all()
+    assert found.distinct == n
+
+
 def test_streams_do_not_disturb_each_other():
     one, two = Distances(), Distances()
     assert feed(one, [1, 2, 1]) == [-1, -1, 1]
