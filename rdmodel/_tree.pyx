@@ -219,7 +219,7 @@ cdef int table_allocate(LineTable* t, int64_t capacity) noexcept nogil:
         slots = <Slot*>calloc(capacity, sizeof(Slot))
     if slots == NULL:
         return -1
-    use_large_pages(slots, <size_t>capacity * sizeof(Slot))
+    use_large_pages(slots, <size_t>capacity * sizeof(Slot), 0)
     t.slots = slots
     t.capacity = capacity
     t.shift = 64 - lowest_bit(capacity)

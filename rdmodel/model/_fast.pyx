@@ -118,7 +118,9 @@ cdef class FastCore(Shared):
                 or (self.logs and grow(<void**> &self.number, capacity, sizeof(int64_t)) < 0)
             ):
                 return -1
-            use_large_pages(self.fast_line, <size_t> capacity * sizeof(FastLine))
+            use_large_pages(
+                self.fast_line, <size_t> capacity * sizeof(FastLine), <size_t> self.known * sizeof(FastLine)
+            )
             self.line_capacity = capacity
         for i in range(used):
             if ids[i] == self.known:

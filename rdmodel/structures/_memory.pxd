@@ -13,26 +13,34 @@ cdef extern from *:
     #include <stdint.h>
     #if defined(__linux__)
     #include <sys/mman.h>
+    #ifndef MADV_COLLAPSE
+    #define MADV_COLLAPSE 25 /* Linux 6.1; older systems refuse it */
+    #endif
     #endif
 
     #define RDMODEL_LARGE_PAGE ((uintptr_t) 1 << 21)
     #define RDMODEL_LARGE_ARRAY ((size_t) 1 << 26)
 
-    static inline void rdmodel_use_large_pages(void* array, size_t bytes) {
+    static inline void rdmodel_use_large_pages(void* array, size_t bytes, size_t used) {
     #if defined(__linux__) && defined(MADV_HUGEPAGE)
-        uintptr_t first = ((uintptr_t) array + RDMODEL_LARGE_PAGE - 1) & ~(RDMODEL_LARGE_PAGE - 1);
-        uintptr_t end = ((uintptr_t) array + bytes) & ~(RDMODEL_LARGE_PAGE - 1);
-        if (bytes >= RDMODEL_LARGE_ARRAY)
-            (void) madvise((void*) first, end - first, MADV_HUGEPAGE);
+        uintptr_t low = RDMODEL_LARGE_PAGE - 1;
+        uintptr_t first = ((uintptr_t) array + low) & ~low;
+        if (bytes < RDMODEL_LARGE_ARRAY)
+            return;
+        (void) madvise((void*) first, (((uintptr_t) array + bytes) & ~low) - first, MADV_HUGEPAGE);
+        if (((uintptr_t) array + used) > first + low)
+            (void) madvise((void*) first, (((uintptr_t) array + used) & ~low) - first, MADV_COLLAPSE);
     #else
         (void) array;
         (void) bytes;
+        (void) used;
     #endif
     }
     """
     # Ask the system for pages of 2 MB for a new array of 64 MB or more that is read in no order: most reads of one with
-    # small pages also have to look for the page. Nothing depends on it but time.
-    void use_large_pages "rdmodel_use_large_pages"(void* array, size_t bytes) noexcept nogil
+    # small pages also have to look for the page. The first `used` bytes have their pages already. Nothing depends on it
+    # but time.
+    void use_large_pages "rdmodel_use_large_pages"(void* array, size_t bytes, size_t used) noexcept nogil
 
 
 cdef inline int grow(void** array, int64_t count, size_t size) noexcept nogil:
