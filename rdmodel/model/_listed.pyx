@@ -3,12 +3,16 @@
 
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memset
 
 from rdmodel.model._core cimport C_BLOCK, C_CHUNK, C_DONE, C_GO, C_LOG
 from rdmodel.model._fast cimport DRAWS, FastCore, misses
 from rdmodel.model._pace cimport admit_due, end_step, go_on, start_warp
 from rdmodel.model._port cimport draw_latencies, issue
-from rdmodel.model._ready cimport Ready, deposits_quickly, ready_make_room, ready_park, ready_take, select_bit, select_by_hand
+from rdmodel.model._ready cimport (
+    PLACES, Ready, deposits_quickly, ready_append, ready_make_room, ready_park, ready_take, ready_unpark, select_bit,
+    select_by_hand,
+)
 from rdmodel.model._uniform cimport Uniform, uniform_next
 from rdmodel.structures._lru cimport NONE
 
@@ -107,3 +111,35 @@ def find_bit(uint64_t word, int rank):
     """Return the place of the set bit with `rank` set bits before it, found in both ways that `ListedCore` knows."""
     assert word != 0 and 0 <= rank
     return select_bit(word, rank, deposits_quickly()), select_by_hand(word, rank)
+
+
+def replay_row(steps):
+    """Return the lists of ready and of parked warps after some steps, each a name and a number.
+
+    They are ``("append", warp)``, ``("park", warp)``, ``("take", index)`` and ``("unpark", 0)``, and may be any that the
+    core takes: at most 64 warps are in the row, and a warp that is taken is ready.
+    """
+    cdef uint8_t[PLACES] place
+    cdef Ready row
+    cdef int64_t number, ready
+    memset(&row, 0, sizeof(Ready))
+    row.place = place
+    row.deposits = deposits_quickly()
+    for name, number in steps:
+        if name == "append":
+            ready_append(&row, number)
+        elif name == "park":
+            ready_make_room(&row, 1)
+            ready_park(&row, number)
+        elif name == "take":
+            assert 0 <= number < row.size
+            ready_take(&row, number)
+        else:
+            assert name == "unpark"
+            ready_unpark(&row)
+    ready = row.size
+    ready_unpark(&row)
+    warps = []
+    while row.size > 0:
+        warps.append(ready_take(&row, 0))
+    return warps[:ready], warps[ready:]

@@ -14,7 +14,7 @@ from rdmodel.gpu.config import GPU, replace
 from rdmodel.gpu.overrides import override
 from rdmodel.model import cores
 from rdmodel.model._hardware import HardwareCore
-from rdmodel.model._listed import ListedCore, find_bit
+from rdmodel.model._listed import ListedCore, find_bit, replay_row
 from rdmodel.model._scheduled import ScheduledCore
 from rdmodel.model.machine_options import complete_options
 from rdmodel.model.options import Options
@@ -256,3 +256,29 @@ def test_both_ways_to_find_the_nth_bit_agree(word, data):
     ones = [place for place in range(64) if word >> place & 1]
     rank = data.draw(st.integers(0, len(ones) - 1))
     assert find_bit(word, rank) == (ones[rank], ones[rank])
+
+
+@examples(200)
+@given(
+    st.lists(st.tuples(st.sampled_from(["append", "park", "take", "take", "unpark"]), st.integers(0, 63)), max_size=300)
+)
+def test_parked_warps_stay_behind_the_ready_ones_until_they_join_them(wanted):
+    """Two lists are the oracle: a full row is closed up, and no warp changes its place among the others."""
+    ready, parked, steps = [], [], []
+    for name, number in wanted:
+        if name in ("append", "park"):
+            free = [warp for warp in range(64) if warp not in ready and warp not in parked]
+            if not free:
+                continue
+            warp = free[number % len(free)]
+            (ready if name == "append" else parked).append(warp)
+            steps.append((name, warp))
+        elif name == "take":
+            if ready:
+                index = number % len(ready)
+                del ready[index]
+                steps.append((name, index))
+        else:
+            ready, parked = ready + parked, []
+            steps.append((name, 0))
+    assert replay_row(steps) == (ready, parked)
