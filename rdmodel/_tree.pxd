@@ -20,8 +20,9 @@ costs less than one such move.
 
 A `Stack` is a time line that knows which line is where. The caller numbers lines 0, 1, 2, ... with a `LineTable`
 and owns an int64 array `pos`, filled with -1: where on the time line of its stack each line took effect last.
-Several stacks may share one `pos` if no line is on two of them. The positions may also be a field of the caller's records
-of lines, for `stack_move_many`: then `stride` is the size of a record, and `pos` the field of line 0. For a line that takes effect, call
+Several stacks may share one `pos` if no line is on two of them. The positions may also be a field of the caller's
+records of lines, for `stack_move_many`: `stride` is then the size of a record, and `pos` the field of line 0. For a line
+that takes effect, call
 
     distance = stack_distance(&stack, pos[id])     # before it moves
     stack_touch(&stack, id, pos)                   # to the top

@@ -180,8 +180,8 @@ cdef int make_room(Stack* s, int64_t* pos, size_t stride) noexcept nogil:
 cdef int stack_move_many(
     Stack* s, const int64_t* lines, int64_t n, int64_t* pos, size_t stride, int64_t* distances
 ) noexcept nogil:
-    # What the loop reads is fetched first: many words at a time. The time line is a local copy, so that the loop keeps its
-    # fields in registers.
+    # What the loop reads is fetched first: many words at a time. The time line is a local copy, so that the loop keeps
+    # its fields in registers.
     cdef Timeline t = s.time
     cdef int64_t* owner = s.owner
     cdef int64_t* at
