@@ -1,8 +1,8 @@
 """Order the rooms by floor: a room imports rooms on lower floors only."""
 
 FLOORS = {
-    0: "errors version",
-    1: "common plugins structures _tree",
+    0: "errors structures version",
+    1: "common plugins _tree",
     2: "answers policies reuse trace",
     3: "execution gpu",
     4: "presets results",
