@@ -64,8 +64,8 @@ def program(
     grid_div_x, grid_div_y, grid_div_z, block_size_names, cmem_args, smem_args, compiler_options
         As for ``tune_kernel``. Expressions are those of loop nests: ``+ - * // %``, ``min`` and ``max``.
     lang
-        As for ``tune_kernel``: ``"CUDA"`` (default), ``"CuPy"`` or ``"NVCUDA"``. Each compiles the kernel in its way: the
-        code of ``"CUDA"`` is relocatable.
+        As for ``tune_kernel``: ``"CUDA"`` (default), ``"CuPy"`` or ``"NVCUDA"``. Each is compiled in its own way: code
+        of ``"CUDA"`` is relocatable.
     options
         More options of `tracegen.cuda.TiledProgram`, such as ``includes=``.
 
