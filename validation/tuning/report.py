@@ -81,9 +81,10 @@ folder `kernels` of the hub). All constants are those of `rdmodel gpus NAME --ra
 times. But these spaces are no blind test: three rules were found where points were mispredicted, and then justified by
 the hardware: half a memory request per cycle on GA10x, conflicts in the banks of the L1, and short branches that are
 predicates. Later rules were found on an H200 (`validation/h100/RESULTS-tuning.md`). Points are tiles of a
-`tracegen.cuda.TiledProgram`, as in `rdmodel tiles`. The long loops of dedispersion and GEMM are run with two lengths
-and extrapolated; the L2 is as much smaller then as their data are. GEMM was timed in OpenCL, and its sources are those
-of the folder `currently_unused` of the hub.
+`tracegen.cuda.TiledProgram`, as in `rdmodel tiles`. Kernel Tuner compiled the spaces in CUDA, as relocatable code
+(`rdmodel.integrations.kernel_tuner.RELOCATABLE`); up to the record at d00f60aa, they were predicted without. The long
+loops of dedispersion and GEMM are run with two lengths and extrapolated; the L2 is as much smaller then as their data
+are. GEMM was timed in OpenCL, and its sources are those of the folder `currently_unused` of the hub.
 
 `regret@1` is the measured time of the configuration that is predicted to be the fastest, relative to the least measured
 time among the points that were predicted; `regret@5` that of the best of five. `tau` is Kendall's rank correlation
@@ -153,7 +154,8 @@ OLDER = """## With an older assembler
 
 Times belong to the compiler that built the kernels, whose release is not known. `python -m validation.tuning --sources
 DIR --ptxas FILE` predicts the points that were measured in CUDA with the registers and the spills of `ptxas` of CUDA
-12.8 (`RDMODEL_PTXAS`). The PTX is the same. Points without a prediction rank last.
+12.8 (`RDMODEL_PTXAS`). The PTX is the same. Points without a prediction rank last. The record of the older assembler is
+from d00f60aa, when the code was not relocatable, as is that with assembly above.
 """
 
 SEARCHED = """## What a search finds
@@ -190,8 +192,8 @@ NOTES = """## Explained and unexplained
   CUDA 12, three do not spill, and the fourth spills little (`python -m validation.registers`), while the points of
   GEMM that it accepts spill as much. So these four are slow in the code of the newer assembler only: with the older
   one, they are predicted to take 0.78 to 0.99 of their times.
-* **Points without a prediction** (convolution): all seven are of `use_shmem=0`. `ptxas` 13.5 gives their threads
-  68 to 119 registers, so that no block of 576 to 1024 threads fits on an SM, and a launch would fail. `rank_tiles`
+* **Points without a prediction** (convolution): all eight are of `use_shmem=0`. `ptxas` 13.5 gives their threads
+  72 to 120 registers, so that no block of 576 to 1024 threads fits on an SM, and a launch would fail. `rank_tiles`
   lists such tiles with this reason. The measured kernels ran, so that their source, which is not public, or their
   compiler was another. They are slow: 199 to 339 of the 398 points are faster.
 * **Dedispersion**: loads bind all points alike, and most points differ by less than the error of the prediction, which
