@@ -13,7 +13,8 @@ from rdmodel.simulator._hinting_network cimport HintingNetwork
 from rdmodel.simulator._issue cimport ATOMIC, LOAD, STORE, Warp
 from rdmodel.simulator._machine cimport (
     BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HINT, HIT, MISS,
-    NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, UPDATE, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm, fill_helps, slot_bit,
+    NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, UPDATE, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm,
+    fill_helps, slot_bit,
 )
 from rdmodel.simulator._mshrs cimport (
     Mshr, Waiter, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take,
