@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
-from rdmodel.structures._memory cimport use_large_pages
+from rdmodel.structures._memory cimport CACHE_LINE, use_large_pages
 
 cdef extern from *:
     """
@@ -37,7 +37,6 @@ cdef enum:
     STACK_SPREAD = 4    # the same on a stack, where a position takes 8 bytes more, for its owner
     FAR_AHEAD = 40      # lines between a prefetch and its use
     PIECE = 1024        # accesses that are looked up before they are measured: they fit the processor's L1
-    CACHE_LINE = 64     # bytes of a line of the processor's cache, and of the 16 counts of a node
     NEAR = 1 << 15      # slots of a table that needs no prefetch: it fits the processor's caches
 
 
