@@ -124,9 +124,10 @@ def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float
 
 def on_whole_warps(demands: Sequence[Demand], loads: WarpLoads, blocks: int) -> list[Demand]:
     """Return the demands of `blocks` resident blocks with the copies that are as busy as the busiest one."""
+    busy = {copies: loads.sub_cores(blocks, int(copies)) for copies in {d.copies for d in demands} if copies > 1}
     found = []
     for demand in demands:
-        copies = loads.sub_cores(blocks, int(demand.copies)) if demand.copies > 1 else demand.copies
+        copies = busy.get(demand.copies, demand.copies)
         found.append(replace(demand, cycles=demand.cycles * demand.copies / copies, copies=copies))
     return found
 
