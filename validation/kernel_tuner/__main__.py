@@ -24,7 +24,7 @@ MEASURED, PREDICTED, RESULTS = FOLDER / "measured.csv", FOLDER / "predicted.csv"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measured time of a point, and the one that was predicted before any had been looked at; 0: none."""
+    """The measured time of a point, and the one that was predicted before any had been looked at."""
 
     space: str
     config: str
@@ -54,7 +54,7 @@ def page() -> str:
     lines.append("|---|---|---:|---:|---:|---:|---:|---:|---:|")
     for space in SPACES:
         own = [(row, found) for row, found in pairs if row.space == space]
-        first = [(row, row.first) for row, _ in own if row.first]
+        first = [(row, row.first) for row, _ in own]
         lines.append(_line(space, "first", first))
         lines.append(_line(space, "now", [(row, found.milliseconds) for row, found in own if not found.failure]))
     lines += ["", "| space | bound by | points | 10 % | 50 % | 90 % |", "|---|---|---:|---:|---:|---:|"]
