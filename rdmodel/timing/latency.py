@@ -165,6 +165,7 @@ def bulk_copies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float], qu
 def unit_cycles(gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
     """Return the cycles for which an instruction occupies its unit in a sub-core, by class: ``fp32_busy``.
 
+    ``conversion_64_in_fp64`` is 1 where the units for double precision execute conversions from and to 64 bits, else 0.
     For matrix products, ``matrix_fp16_busy`` is for each operation of a product of this type. ``matrix_depth`` is the
     time from the end of the occupation to the last result. The parts of a product enter the tensor core one after the
     other, and each needs the same time in it. So the depth follows from the latency of one product. Products whose sums
@@ -173,6 +174,7 @@ def unit_cycles(gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
     """
     found = {f"{name}_busy": busy_cycles({name: 1.0}, gpu, rates) for name in ARITHMETIC_CLASSES if name != "matrix"}
     found["sub_cores"] = float(gpu.core.schedulers)
+    found["conversion_64_in_fp64"] = float(unit_of_wide_conversions(rates) == "fp64")
     found |= {f"matrix_{name}_busy": gpu.core.schedulers / matrix_rate(name, rates) for name in MATRIX_TYPES}
     for depth, busy in (("matrix_depth", "matrix_fp16_busy"), ("matrix_depth_fp16", "matrix_fp16_fp16_busy")):
         found[depth] = max(0.0, rates["matrix_latency"] - TIMED_PRODUCT_FLOPS * found[busy])

@@ -115,6 +115,12 @@ def test_sums_in_half_precision_without_a_rate_have_that_of_other_sums():
         assert matrix_rate("fp8_fp16", rates) == matrix_rate("fp8", rates)
 
 
+@pytest.mark.parametrize(("name", "shared"), [("a100-80g", 0), ("h100-sxm", 0), ("a4000", 1), ("c2050-base-l", 0)])
+def test_latencies_tell_which_units_convert_to_64_bits(name, shared):
+    # On the GPU of Fermi, all conversions have the rate of double precision.
+    assert units_of(name)["conversion_64_in_fp64"] == shared
+
+
 def test_an_instruction_occupies_a_unit_for_its_lanes():
     a100, h100 = units_of("a100-80g"), units_of("h100-sxm")
     assert (a100["special_busy"], a100["fp32_busy"], h100["fp32_busy"], a100["int_busy"]) == (8, 2, 1, 2)

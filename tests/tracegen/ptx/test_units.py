@@ -212,6 +212,16 @@ def straight_code(draw):
     return [text.format(*values) for text, values in found]
 
 
+@pytest.mark.parametrize(("in_fp64", "cycles"), [(0.0, 5 * 16), (1.0, 10 * 16)])
+def test_units_for_double_precision_convert_to_64_bits_where_the_latencies_say_so(in_fp64, cycles):
+    latencies = {
+        **LATENCIES, "conversion_64": 4.0, "conversion_64_busy": 16.0, "fp64": 4.0, "fp64_busy": 16.0,
+        "conversion_64_in_fp64": in_fp64,
+    }  # fmt: skip
+    code = product(0) + "cvt.f64.f32 %rd2, %f90; mul.f64 %rd3, %rd1, %rd1; " * 5
+    assert cycles <= longest(code, latencies) <= cycles + CYCLES
+
+
 @examples(100)
 @given(straight_code(), st.integers(1, 4))
 def test_pieces_without_products_take_the_longest_chain_whatever_the_units_need(statements, warps):

@@ -23,11 +23,10 @@ _SHARED_UNITS = {PACKED: "fp32", **{name: unit for name, (unit, _) in UNITS.item
 def unit_name(name: str, latencies: Mapping[str, float]) -> str:
     """Return the class that names the units of a class of instructions; `latencies` are those of `SubCore`.
 
-    Conversions from and to 64 bits take the units for double precision where they occupy them for as long as other
-    instructions do (`rdmodel.trace.conversion_units.unit_of_wide_conversions`).
+    Conversions from and to 64 bits take the units for double precision where ``conversion_64_in_fp64`` is not 0.
     """
     if name == "conversion_64":
-        return "fp64" if latencies.get("conversion_64_busy") == latencies.get("fp64_busy") else "conversion"
+        return "fp64" if latencies.get("conversion_64_in_fp64") else "conversion"
     return _SHARED_UNITS.get(name, name)
 
 
@@ -75,6 +74,7 @@ class SubCore:
     `latencies` has, beside the latency of each class, the cycles for which an instruction occupies its unit
     (``fp32_busy``), those for an operation of a product (``matrix_fp16_busy``), and those from the end of the
     occupation by a product to its result (``matrix_depth``, or with sums in half precision ``matrix_depth_fp16``).
+    ``conversion_64_in_fp64`` says that the units for double precision execute conversions from and to 64 bits.
     """
 
     def __init__(self, latencies: Mapping[str, float]) -> None:
