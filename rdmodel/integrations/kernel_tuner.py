@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 DEFAULT_BLOCK_SIZES = (256, 1, 1)
 """Sizes of a block in the dimensions that no parameter tunes, as Kernel Tuner chooses them."""
 
-RELOCATABLE: Mapping[str, bool] = {"CUDA": True, "CUPY": False, "NVCUDA": False}
-"""Languages of ``tune_kernel`` in which kernels are written in CUDA, and whether their code is relocatable.
+COMPILER_OPTIONS: Mapping[str, tuple[str, ...]] = {"CUDA": ("-rdc=true",), "CUPY": (), "NVCUDA": ()}
+"""Languages of ``tune_kernel`` in which kernels are written in CUDA, and options with which Kernel Tuner compiles them.
 
 PyCUDA compiles those of ``CUDA``. It links them with other code (``pycuda.compiler.DynamicSourceModule``), so that the
-assembler does not know where their arrays in shared memory lie, and merges fewer of their words (docs/work.md).
+code is relocatable: the assembler does not know where its arrays in shared memory lie, and merges fewer of their words
+(docs/work.md).
 """
 
 Divisors = str | int | Sequence[str | int] | None
@@ -100,7 +101,7 @@ def program(
         "args": list(arguments),
         "shared": (smem_args or {}).get("size", 0),
         "defines": {"kernel_tuner": 1, **fixed},
-        "options": [*_ways_to_compile(lang), *compiler_options],
+        "options": [*_options_of(lang), *compiler_options],
         "variables": dict(cmem_args or {}),
     }
     for name in options:
@@ -109,12 +110,12 @@ def program(
     return TiledProgram(**given_options, **options)
 
 
-def _ways_to_compile(lang: str | None) -> list[str]:
+def _options_of(lang: str | None) -> tuple[str, ...]:
     """Return the options of the compiler with which Kernel Tuner compiles kernels of a language."""
     name = "CUDA" if lang is None else str(lang).upper()
-    if name not in RELOCATABLE:
+    if name not in COMPILER_OPTIONS:
         raise ConfigError(unknown("lang", str(lang), ("CUDA", "CuPy", "NVCUDA")))
-    return ["-rdc=true"] if RELOCATABLE[name] else []
+    return COMPILER_OPTIONS[name]
 
 
 def _divisors(name: str, divisor: str | int | Sequence[str | int]) -> list[str | int]:

@@ -56,7 +56,7 @@ def test_the_rules_order_the_points_better_than_the_first_predictions():
 def test_a_launch_covers_the_grid_of_its_space_with_its_border(tmp_path, space):
     (tmp_path / "hotspot_milo.cu").write_text(KERNEL)
     width = 8192 if "1560" in space else 4096
-    made = SPACES[space].make(tmp_path, read_config(POINT.format(steps=2)), 0)
+    made = SPACES[space].program(tmp_path, read_config(POINT.format(steps=2)), 0)
     launch = made(read_config(POINT.format(steps=2))).launch
     assert (launch.block, launch.grid) == ((32, 2, 1), (-(-width // 96), width // 4, 1))
     assert sorted(array.bytes for array in launch.arrays) == [

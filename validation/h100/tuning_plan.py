@@ -58,7 +58,7 @@ class Point:
 
     def program(self, sources: Path) -> TiledProgram:
         """Return the program whose tile is the point."""
-        return CUDA_SPACES[self.space].make(sources, read_config(self.config), LENGTHS[self.space])
+        return CUDA_SPACES[self.space].program(sources, read_config(self.config), LENGTHS[self.space])
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def count(old: str, task: Task) -> Counted | None:
     """Return the registers of a point; None if the assembler `old`, which knows its GPU, rejects newer code."""
     config = read_config(task.config)
     space = CUDA_SPACES[task.space]
-    program = replace(space.make(Path(task.sources), config, space.lengths[0]), architecture=COMPILED_FOR)
+    program = replace(space.program(Path(task.sources), config, space.lengths[0]), architecture=COMPILED_FOR)
     gpu, found = presets.gpu(task.gpu), []
     for programs, asked, source in (
         ((old,), gpu, "ptxas"),
@@ -155,7 +155,7 @@ def time(job: tuple[str, Task]) -> Timed:
 def spill(old: str, task: Task) -> Spilled:
     """Return what two assemblers say of a point that spills."""
     config, space = read_config(task.config), SPACES[task.space]
-    program, gpu = space.make(Path(task.sources), config, space.lengths[0]), presets.gpu(space.gpu)
+    program, gpu = space.program(Path(task.sources), config, space.lengths[0]), presets.gpu(space.gpu)
     _, now = with_registers(program(config), gpu)
     with assemblers(old):
         _, before = with_registers(program(config), gpu)

@@ -93,7 +93,7 @@ def _predict(space: Space, task: Task) -> Predicted:
     found: list[Callable[[float], LaunchParts]] = []
     use: RegisterUse | None = None
     for length in space.lengths:
-        program = space.make(Path(task.sources), config, length)
+        program = space.program(Path(task.sources), config, length)
         trace: Trace = (with_assembly(program) if task.assembly else program)(config)
         trace, now = with_registers(trace, gpu, "auto" if use is None else use.registers)
         if use is None:

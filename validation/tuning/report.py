@@ -82,7 +82,7 @@ times. But these spaces are no blind test: three rules were found where points w
 the hardware: half a memory request per cycle on GA10x, conflicts in the banks of the L1, and short branches that are
 predicates. Later rules were found on an H200 (`validation/h100/RESULTS-tuning.md`). Points are tiles of a
 `tracegen.cuda.TiledProgram`, as in `rdmodel tiles`. Kernel Tuner compiled the spaces in CUDA, as relocatable code
-(`rdmodel.integrations.kernel_tuner.RELOCATABLE`); up to the record at d00f60aa, they were predicted without. The long
+(`rdmodel.integrations.kernel_tuner.COMPILER_OPTIONS`); the record at d00f60aa and earlier ones lack it. The long
 loops of dedispersion and GEMM are run with two lengths and extrapolated; the L2 is as much smaller then as their data
 are. GEMM was timed in OpenCL, and its sources are those of the folder `currently_unused` of the hub.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from rdmodel import presets
 from rdmodel.gpu.device_properties import compute_capability
+from rdmodel.integrations.kernel_tuner import COMPILER_OPTIONS
 from tracegen.cuda import TiledProgram
 
 Config = Mapping[str, int]
@@ -22,7 +23,8 @@ class Space:
     """A tuning space: the GPU that was measured, and the function that makes the program of a configuration.
 
     The configuration chooses the source, and is a tile of the program. A long loop is run for each of `lengths`
-    iterations, and the time is extrapolated linearly to `whole` iterations; (0,) if all are run.
+    iterations, and the time is extrapolated linearly to `whole` iterations; (0,) if all are run. `options` are those
+    of the compiler that the program itself does not need.
     """
 
     name: str
@@ -30,17 +32,18 @@ class Space:
     make: Callable[[Path, Config, int], TiledProgram]
     lengths: tuple[int, ...] = (0,)
     whole: int = 0
+    options: tuple[str, ...] = ()
 
     @property
     def architecture(self) -> str:
         """The architecture of the GPU, for the compiler."""
-        return architecture_of(self.gpu)
+        major, minor = compute_capability(presets.gpu(self.gpu))
+        return f"sm_{major}{minor}"
 
-
-def architecture_of(gpu: str) -> str:
-    """Return the architecture of the GPU of a preset, for the compiler."""
-    major, minor = compute_capability(presets.gpu(gpu))
-    return f"sm_{major}{minor}"
+    def program(self, sources: Path, config: Config, length: int) -> TiledProgram:
+        """Return the program of a configuration, for the GPU of the space."""
+        made = self.make(sources, config, length)
+        return replace(made, architecture=self.architecture, options=[*made.options, *self.options])
 
 
 # ---- 2-D convolution
@@ -110,7 +113,6 @@ def convolution(sources: Path, config: Config, _length: int) -> TiledProgram:
         grid=_grid(f"{IMAGE}", f"{IMAGE}"),
         block=("block_size_x", "block_size_y"),
         args=[f"float[{IMAGE * IMAGE}]:zeros", f"float[{width * width}]:zeros", f"float[{FILTER**2}]:zeros"],
-        architecture=CUDA_SPACES["convolution"].architecture,
         variables={"d_filter": np.zeros(33 * 33, np.float32)},
     )
 
@@ -157,7 +159,6 @@ def dedispersion(sources: Path, _config: Config, length: int) -> TiledProgram:
             f"float[{DMS * SAMPLES}]:zeros",
             shifts()[:: CHANNELS // length][:length],
         ],
-        architecture=CUDA_SPACES["dedispersion"].architecture,
     )
 
 
@@ -179,14 +180,14 @@ def gemm(sources: Path, _config: Config, length: int) -> TiledProgram:
 
 
 def gemm_of_opencl(sources: Path, _config: Config, length: int) -> TiledProgram:
-    """Return the program of ``Xgemm`` as it was measured: in OpenCL, whose code is assembled before it is linked.
+    """Return the program of ``Xgemm`` as it was measured: in OpenCL.
 
     The sources are those of the hub's script that measured it, ``currently_unused/kernels/gemm.py``. Vectors in OpenCL
     are aligned to their size, of which CUDA's accesses use 16 bytes.
     """
     folder = sources.parent / "currently_unused" / "kernels" / "gemm"
     header = _STRUCTURE.sub("typedef struct __align__(16)", _header(sources))
-    return _product(header + _text(folder, _PARTS), length, (), ["-rdc=true"])
+    return _product(header + _text(folder, _PARTS), length, ())
 
 
 def _header(sources: Path) -> str:
@@ -197,7 +198,7 @@ def _text(folder: Path, parts: Sequence[str]) -> str:
     return _POINTER.sub(r"\1", "".join((folder / f"{part}.opencl").read_text() for part in parts))
 
 
-def _product(source: str, length: int, more: Sequence[int], options: Sequence[str] = ()) -> TiledProgram:
+def _product(source: str, length: int, more: Sequence[int]) -> TiledProgram:
     return TiledProgram(
         source=source,
         kernel="Xgemm",
@@ -208,22 +209,7 @@ def _product(source: str, length: int, more: Sequence[int], options: Sequence[st
             *(f"float[{MATRIX * length}]:zeros", f"float[{MATRIX * length}]:zeros", f"float[{MATRIX * MATRIX}]:zeros"),
             *more,
         ],
-        options=options,
-        architecture=CUDA_SPACES["gemm"].architecture,
     )
-
-
-def relocatable(make: Callable[[Path, Config, int], TiledProgram]) -> Callable[[Path, Config, int], TiledProgram]:
-    """Return a function for the programs of `make` as Kernel Tuner compiles them in CUDA: with PyCUDA.
-
-    Their code is relocatable (``rdmodel.integrations.kernel_tuner.RELOCATABLE``).
-    """
-
-    def compiled(sources: Path, config: Config, length: int) -> TiledProgram:
-        program = make(sources, config, length)
-        return replace(program, options=[*program.options, "-rdc=true"])
-
-    return compiled
 
 
 CUDA_SPACES = {
@@ -236,8 +222,11 @@ CUDA_SPACES = {
 IN_CUDA = ("convolution", "dedispersion")
 """The spaces that others measured in CUDA, with Kernel Tuner."""
 
+ASSEMBLED_BEFORE_LINKED = ("-rdc=true",)
+"""Options with which code in CUDA becomes what a compiler for OpenCL makes of the same code."""
+
 SPACES = {
-    **{name: replace(CUDA_SPACES[name], make=relocatable(CUDA_SPACES[name].make)) for name in IN_CUDA},
-    "gemm": replace(CUDA_SPACES["gemm"], make=gemm_of_opencl),
+    **{name: replace(CUDA_SPACES[name], options=COMPILER_OPTIONS["CUDA"]) for name in IN_CUDA},
+    "gemm": replace(CUDA_SPACES["gemm"], make=gemm_of_opencl, options=ASSEMBLED_BEFORE_LINKED),
 }
 """The same spaces, as others measured them."""
