@@ -3,20 +3,21 @@
 `dataclasses.dataclass` writes and compiles six methods where a class is declared, which takes half a millisecond. A
 command loads modules with many classes, and uses half of them. The decorator of this module makes the class with its
 slots at once. Methods that differ from class to class are made before the first instance, and only `__init__` is
-compiled.
+compiled. `dataclasses.InitVar` is not supported, nor are values for fields with ``init=False``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from inspect import Signature, get_annotations, signature
 from operator import attrgetter
 from reprlib import recursive_repr
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-_MADE = ("__init__", "__match_args__", "__dataclass_params__", "__dataclass_fields__")
+_MADE = ("__match_args__", "__dataclass_params__", "__dataclass_fields__")
 """Attributes that a class takes from the one that `dataclasses.dataclass` has completed."""
 
 _LOCK = RLock()
@@ -74,13 +75,19 @@ def _declare(plain: type, eq: bool = True, repr: bool = True, **options: Any) ->
             if complete:
                 return
             # The dataclass is made of a copy, since an interrupt would leave a half-made one.
-            copy = type(plain)(plain.__name__, plain.__bases__, dict(namespace))
-            fields = dataclasses.fields(dataclasses.dataclass(copy, frozen=True, eq=False, repr=False, **options))
+            copy: Any = type(plain)(plain.__name__, plain.__bases__, dict(namespace))
+            # Frozen ones have two compiled methods, which `made` does not need; bases insist on it.
+            frozen = any(dataclasses.is_dataclass(base) for base in plain.__bases__)
+            dataclasses.dataclass(copy, frozen=frozen, init=False, eq=False, repr=False, **options)
+            copy.__dataclass_params__.frozen = True
+            fields = dataclasses.fields(copy)
             compared = [field.name for field in fields if field.compare]
             values = attrgetter(*compared) if compared else lambda _: ()
+            initializer = _initializer(made, fields)
             for name in _MADE:
                 if name in copy.__dict__:
                     setattr(made, name, copy.__dict__[name])
+            made.__init__ = initializer  # type: ignore[misc]
             complete = True
 
     def first_init(self: Any, *arguments: Any, **named: Any) -> None:
@@ -101,6 +108,46 @@ def _declare(plain: type, eq: bool = True, repr: bool = True, **options: Any) ->
     made = type(plain)(plain.__name__, plain.__bases__, body)
     made.__qualname__ = plain.__qualname__
     return made
+
+
+class _Default:
+    """Stands for the value that the factory of a field makes."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_DEFAULT = _Default()
+
+
+def _initializer(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Any:
+    """Return the `__init__` that `dataclasses` gives a frozen class with these fields."""
+    known: dict[str, Any] = {"_set": object.__setattr__, "_DEFAULT": _DEFAULT}
+    parameters, lines = ["self"], []
+    for field in sorted((field for field in fields if field.init), key=lambda field: bool(field.kw_only)):
+        name, value = field.name, field.name
+        if field.kw_only and "*" not in parameters:
+            parameters.append("*")
+        if field.default_factory is not dataclasses.MISSING:
+            known[f"_make_{name}"] = field.default_factory
+            parameters.append(f"{name}=_DEFAULT")
+            value = f"_make_{name}() if {name} is _DEFAULT else {name}"
+        elif field.default is not dataclasses.MISSING:
+            known[f"_default_{name}"] = field.default
+            parameters.append(f"{name}=_default_{name}")
+        else:
+            parameters.append(name)
+        lines.append(f"  _set(self, {name!r}, {value})\n")
+    if hasattr(cls, "__post_init__"):
+        lines.append("  self.__post_init__()\n")
+    body = "".join(lines) or "  pass\n"
+    text = f"def make({', '.join(known)}):\n def __init__({', '.join(parameters)}):\n{body} return __init__\n"
+    namespace: dict[str, Any] = {}
+    exec(text, vars(sys.modules[cls.__module__]), namespace)
+    initializer = namespace["make"](**known)
+    initializer.__qualname__ = f"{cls.__qualname__}.__init__"
+    initializer.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
+    return initializer
 
 
 def field_values(instance: Any) -> dict[str, Any]:
