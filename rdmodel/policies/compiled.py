@@ -7,11 +7,13 @@ from dataclasses import asdict, make_dataclass
 from dataclasses import field as dataclass_field
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rdmodel.errors import ConfigError
-from rdmodel.plugins.table import PluginTable, read_table
 from rdmodel.policies.base import Policy, Settings
+
+if TYPE_CHECKING:
+    from rdmodel.plugins.table import PluginTable
 
 LIBRARY_SUFFIXES = (".so", ".dylib", ".pyd", ".dll")
 """Endings of the names of libraries."""
@@ -52,6 +54,8 @@ class CompiledPolicy(Policy):
 
 @cache
 def _policy_of(path: Path) -> type[CompiledPolicy]:
+    from rdmodel.plugins.table import read_table  # only users of libraries need the types of their tables
+
     table = read_table(path)
     options = [
         (option.name, int if option.whole else float, dataclass_field(default=option.value)) for option in table.options
