@@ -3,7 +3,7 @@
 # Lines are dense numbers (ids), so that a lookup takes the same time for any number of ways. The way of a line within
 # its set is not recorded: with LRU replacement it makes no difference.
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 
 from rdmodel._tree cimport LineTable, prefetch, table_free, table_home, table_init, table_intern, table_intern_many
 from rdmodel.structures._index cimport Index, modulo, set_of
@@ -88,6 +88,7 @@ cdef struct Cache:
     int64_t reader_words
     int64_t known, capacity
     Recency* set          # lines that own a way, most recent first
+    int64_t* waiting      # those of each set that are RESERVED
     int64_t* accesses     # loads served in each set or, if `pooled`, in all; NULL unless a policy needs them
     bint pooled, aging
     int64_t sets, ways
@@ -121,7 +122,8 @@ cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_
     c.known = c.capacity = 0
     recency_init(&c.shadow)
     c.set = <Recency*> malloc(<size_t> sets * sizeof(Recency))
-    if c.set == NULL:
+    c.waiting = <int64_t*> calloc(<size_t> sets, sizeof(int64_t))
+    if c.set == NULL or c.waiting == NULL:
         return -1
     for i in range(sets):
         recency_init(&c.set[i])
@@ -135,12 +137,14 @@ cdef inline void cache_free(Cache* c) noexcept nogil:
     free(c.flight)
     free(c.readers)
     free(c.set)
+    free(c.waiting)
     free(c.accesses)
     table_free(&c.table)
     c.line = NULL
     c.line_memory = NULL
     c.note = NULL
     c.set = NULL
+    c.waiting = NULL
 
 
 cdef inline int cache_make_room(Cache* c) noexcept nogil:
@@ -272,6 +276,7 @@ cdef inline void cache_touch(Cache* c, int64_t id) noexcept nogil:
 cdef inline void cache_drop(Cache* c, int64_t id) noexcept nogil:
     # Take its way from a line.
     recency_leave(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
+    c.waiting[c.line[id].set] -= c.line[id].flags & RESERVED != 0
     c.line[id].flags &= ~(VALID | RESERVED | DIRTY | GHOST)
     c.pool.used[pool_of(&c.pool, c.line[id].set)] -= 1
 
@@ -312,6 +317,8 @@ cdef inline bint cache_open_or_close(
 cdef inline int64_t cache_oldest(const Cache* c, int64_t set) noexcept nogil:
     # Return the line of a set that leaves first among those that do not wait for data; NONE: there is none.
     cdef int64_t id = c.set[set].oldest
+    if c.waiting[set] == c.set[set].size:
+        return NONE
     while id != NONE and c.line[id].flags & RESERVED:
         id = c.line[id].in_set.newer
     return id
@@ -336,9 +343,24 @@ cdef inline void cache_give(Cache* c, int64_t id, int64_t flags) noexcept nogil:
     # Give an empty way to a line, which becomes the most recent of its set, or of those that are not protected.
     recency_enter(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
     c.line[id].flags |= flags
+    c.waiting[c.line[id].set] += flags & RESERVED != 0
     c.pool.used[pool_of(&c.pool, c.line[id].set)] += 1
     if c.accesses != NULL:
         c.note[id].used = cache_accesses(c, c.line[id].set)[0]
+
+
+cdef inline void cache_wait(Cache* c, int64_t id) noexcept nogil:
+    # Let a line with a way wait for data.
+    cdef CacheLine* l = &c.line[id]
+    c.waiting[l.set] += l.flags & RESERVED == 0
+    l.flags = (l.flags & ~VALID) | RESERVED
+
+
+cdef inline void cache_complete(Cache* c, int64_t id) noexcept nogil:
+    # Let a line have all data that it waited for.
+    cdef CacheLine* l = &c.line[id]
+    c.waiting[l.set] -= l.flags & RESERVED != 0
+    l.flags = (l.flags & ~RESERVED) | VALID
 
 
 cdef inline void shadow_raise(Cache* c, int64_t id) noexcept nogil:
@@ -357,7 +379,7 @@ cdef inline void shadow_raise(Cache* c, int64_t id) noexcept nogil:
 
 cdef inline list cache_violations(const Cache* c, int64_t* reserved):
     """Walk through all sets; count the reserved lines on the way."""
-    cdef int64_t set, id, owned, pool, pools = c.sets // c.pool.sets
+    cdef int64_t set, id, owned, waiting, pool, pools = c.sets // c.pool.sets
     cdef int64_t[MAX_POOLS] all
     cdef const CacheLine* l
     cdef bint in_flight
@@ -365,12 +387,12 @@ cdef inline list cache_violations(const Cache* c, int64_t* reserved):
     for pool in range(pools):
         all[pool] = 0
     for set in range(c.sets):
-        owned = 0
+        owned = waiting = 0
         id = c.set[set].newest
         while id != NONE:
             l = &c.line[id]
             owned += 1
-            reserved[0] += l.flags & RESERVED != 0
+            waiting += l.flags & RESERVED != 0
             if l.set != set or (l.flags & VALID != 0) == (l.flags & RESERVED != 0):
                 wrong.append(f"line {l.line} is in set {set} and should not be")
             in_flight = c.sector[id].pending != 0 if c.sectored else l.mshr != NONE
@@ -381,6 +403,9 @@ cdef inline list cache_violations(const Cache* c, int64_t* reserved):
             id = l.in_set.older
         if owned != c.set[set].size or owned > c.ways:
             wrong.append(f"set {set} owns {owned} ways, counts {c.set[set].size} and has {c.ways}")
+        reserved[0] += waiting
+        if waiting != c.waiting[set]:
+            wrong.append(f"{waiting} lines of set {set} wait for data, {c.waiting[set]} are counted")
         if c.set[set].kept > c.protected or c.set[set].kept > owned:
             wrong.append(f"set {set} protects {c.set[set].kept} of {owned} lines, and may protect {c.protected}")
         all[pool_of(&c.pool, set)] += owned

@@ -6,8 +6,8 @@ from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, cache_drop, cache_fetch, cache_give, cache_replace,
-    cache_touch, cache_victim, note_store, shadow_raise,
+    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, cache_complete, cache_drop, cache_fetch, cache_give,
+    cache_replace, cache_touch, cache_victim, note_store, shadow_raise,
 )
 from rdmodel.simulator._hinting_network cimport HintingNetwork
 from rdmodel.simulator._issue cimport ATOMIC, LOAD, STORE, Warp
@@ -87,7 +87,7 @@ cdef class LoadStore(HintingNetwork):
             ) < 0:
                 return C_MEMORY
         else:
-            l.flags = (l.flags & ~RESERVED) | VALID
+            cache_complete(&sm.cache, item.id)
         l.mshr = NONE
         sm.warp[entry.owner].held -= 1
         while mshr_next_waiter(&sm.mshrs, mshr, &waiter):

@@ -7,8 +7,8 @@ from libc.stdlib cimport calloc
 
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, cache_drop, cache_expect, cache_fetch,
-    cache_give, cache_init, cache_open_or_close, cache_touch, cache_victim, unit_of,
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, cache_complete, cache_drop, cache_expect, cache_fetch, cache_give,
+    cache_init, cache_open_or_close, cache_touch, cache_victim, unit_of,
 )
 from rdmodel.simulator._clock cimport clock_of, first_cycle, sm_cycle, wake_at
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
@@ -234,7 +234,7 @@ cdef class Network:
         l = &s.cache.line[item.id]
         mshr = l.mshr
         l.mshr = NONE
-        l.flags = (l.flags & ~RESERVED) | VALID
+        cache_complete(&s.cache, item.id)
         self._retry_after_fill(s, l.set)
         while mshr_next_waiter(&s.mshrs, mshr, &waiter):
             if self._answer(s, <uint32_t> waiter.who, waiter.id, item.line, asked_by(waiter.who), t) < 0:

@@ -7,8 +7,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._admission cimport Admission
 from rdmodel.simulator._cache cimport (
-    GHOST, IN_SHADOW, LOOSE, RESERVED, VALID, CacheLine, SectorMasks, cache_touch, cache_victim, note_store,
-    shadow_raise,
+    GHOST, IN_SHADOW, LOOSE, RESERVED, VALID, CacheLine, SectorMasks, cache_complete, cache_touch, cache_victim, cache_wait,
+    note_store, shadow_raise,
 )
 from rdmodel.simulator._issue cimport ATOMIC, Warp
 from rdmodel.simulator._loadstore cimport NO_WAY, PROTECTED, WAY
@@ -114,7 +114,10 @@ cdef class SectoredLoadStore(Admission):
             sm.cache.flight[(id << sm.cache.sector_bits) + lowest_sector(left)] = <int32_t> mshr
             left &= left - 1
         sm.cache.sector[id].pending |= missing
-        l.flags = l.flags | LOOSE if self.fill else (l.flags & ~VALID) | RESERVED
+        if self.fill:
+            l.flags |= LOOSE
+        else:
+            cache_wait(&sm.cache, id)
         return ring_push(&sm.misses, Item(0, l.line, mshr, READ | <int64_t> missing << SECTORS_AT))
 
     cdef int _merge_sectors(self, Sm* sm, int64_t load, int64_t id, uint32_t pending) noexcept nogil:
@@ -215,7 +218,7 @@ cdef class SectoredLoadStore(Admission):
         if l.flags & (VALID | RESERVED):
             m.valid |= entry.sectors
             if m.pending == 0:
-                l.flags = (l.flags & ~RESERVED) | VALID
+                cache_complete(&sm.cache, entry.id)
         sm.warp[entry.owner].held -= 1
         while mshr_next_waiter(&sm.mshrs, item.id, &waiter):
             self._arrive(sm, waiter.who)

@@ -6,7 +6,8 @@ from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
-    GHOST, RESERVED, VALID, CacheLine, SectorMasks, cache_drop, cache_give, cache_touch, cache_victim,
+    GHOST, RESERVED, VALID, CacheLine, SectorMasks, cache_complete, cache_drop, cache_give, cache_touch, cache_victim,
+    cache_wait,
 )
 from rdmodel.simulator._dram cimport channel_enter
 from rdmodel.simulator._machine cimport (
@@ -141,7 +142,7 @@ cdef class SectoredNetwork(Network):
                 if channel_enter(&s.channel, l.line, id, &self.spread, False, group << first) < 0:
                     return C_MEMORY
             first += self.fetch_sectors
-        l.flags = (l.flags & ~VALID) | RESERVED
+        cache_wait(&s.cache, id)
         return count
 
     cdef int _write_slice_sectors(self, Slice* s, int64_t id, Item item) noexcept nogil:
@@ -229,16 +230,14 @@ cdef class SectoredNetwork(Network):
 
     cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil:
         """P1: take sectors from the DRAM, and answer the reads that have all of theirs now."""
-        cdef CacheLine* l
         cdef SectorMasks* m
         if item.id < 0:
             return self._take_passing(s, t, item)
-        l = &s.cache.line[item.id]
         m = &s.cache.sector[item.id]
         m.valid |= <uint32_t> item.what & m.pending
         m.pending &= ~(<uint32_t> item.what)
         if m.pending == 0:
-            l.flags = (l.flags & ~RESERVED) | VALID
+            cache_complete(&s.cache, item.id)
         return self._answer_complete(s, &s.mshrs, item.id, t)
 
     cdef int _answer_complete(self, Slice* s, Mshrs* mshrs, int64_t id, int64_t t) noexcept nogil:
