@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 import re
 import tomllib
@@ -197,6 +196,8 @@ def _value(value: Any) -> str:
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, str):
         # JSON strings are TOML strings, but TOML has no pairs of escapes for characters beyond 16 bits.
+        import json  # which a run does not need
+
         text = json.dumps(value, ensure_ascii=False)
         return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
     return repr(value)
