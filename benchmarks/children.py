@@ -21,10 +21,14 @@ def checkouts_with(other: str | None) -> list[str]:
 
 def processor_seconds(arguments: Sequence[str], checkout: str) -> float:
     """Return the processor time of ``python ARGUMENTS`` with the modules and the byte code of a checkout."""
+    return measure(["-P", *arguments], environment_of(checkout))["cpu_seconds"]
+
+
+def environment_of(checkout: str) -> dict[str, str]:
+    """Return the environment of a process that is timed with the modules and the byte code of a checkout."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    # NumPy's linear algebra starts a thread per core otherwise, which the commands avoid.
-    environment |= {"PYTHONPATH": checkout, "OPENBLAS_NUM_THREADS": "1"}
-    return measure(["-P", *arguments], environment)["cpu_seconds"]
+    # NumPy's linear algebra starts a thread per core otherwise, which waits actively, and which the commands avoid.
+    return environment | {"PYTHONPATH": checkout, "OPENBLAS_NUM_THREADS": "1"}
 
 
 def output_of(arguments: Sequence[str], checkout: str) -> str:

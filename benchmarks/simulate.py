@@ -21,6 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from children import environment_of
+
 TARGET_MILLIONS_PER_SECOND = 1.0
 """Wanted millions of L1 transactions per second on gemm and atax.1."""
 
@@ -109,9 +111,10 @@ print(cycles, time.process_time() - start)
 
 def timed(checkout: str, kernel: str) -> tuple[float, float]:
     """Return cycles and CPU seconds of one simulation with the code of a checkout, in a separate process."""
-    environment = {**os.environ, "PYTHONPATH": checkout}
     arguments = [sys.executable, "-c", TIMED, kernel, GPU]
-    done = subprocess.run(arguments, env=environment, cwd=checkout, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        arguments, env=environment_of(checkout), cwd=checkout, stdout=subprocess.PIPE, text=True, check=True
+    )
     cycles, took = map(float, done.stdout.split())
     return cycles, took
 
