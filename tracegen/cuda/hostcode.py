@@ -3,8 +3,8 @@
 NVRTC compiles device code only, but users have whole programs. The text is divided into the declarations of its
 namespaces. A declaration stays if it names an execution or memory space (``__global__``, ``__device__``,
 ``__constant__`` ...), or if it is a type, constant or ``constexpr`` function that another remaining declaration
-mentions. Everything else, and members of types that are marked ``__host__`` alone, is overwritten with spaces, so that
-lines and columns in compiler messages stay correct. Preprocessor lines do not change.
+mentions. Everything else is overwritten with spaces, so that lines and columns in compiler messages stay correct, and
+so are member functions that are marked ``__host__`` alone, or use streams or strings. Preprocessor lines do not change.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ _DEVICE_WORDS = frozenset(
 
 _DEVICE_STANDARD_NAMES = frozenset({"min", "max", "swap", "is_same", "enable_if", "conditional", "numeric_limits"})
 """Names that ``using std::name;`` takes from the built-in headers; others belong to host code."""
+
+_HOST_CLASSES = frozenset(
+    {"string", "to_string", "cout", "cerr", "endl"}
+    | {f"{way}{kind}stream" for way in ("", "i", "o") for kind in ("", "f", "string")}
+)
+"""Names of streams and strings, which member functions of the host use."""
 
 _STORAGE_WORDS = frozenset({"static", "extern", "const", "volatile", "inline"})
 """Words before the type of a variable."""
@@ -54,7 +60,12 @@ def device_code(files: Mapping[str, str], mentions: Iterable[str] = ()) -> dict[
     declared = {name: declarations(items, {m for m in macros if macros[m] & marks}) for name, items in tokens.items()}
     namespaces = _FOREIGN_NAMESPACES | {n for items in tokens.values() for n in _namespaces(items)}
     all_declarations = [d for items in declared.values() for d in items]
-    roles = {id(d): classify_declaration(d, marks, namespaces) for d in all_declarations}
+    naming = {name for name, body in macros.items() if body & {"typedef", "using"}}
+    roles = {
+        # A macro may build the names of the types that it declares.
+        id(d): Role.DEVICE if d.outer[0].text in naming else classify_declaration(d, marks, namespaces)
+        for d in all_declarations
+    }
     named = set().union(*(words(list(tokenise(text))) for text in mentions))
     kept = _reachable(all_declarations, roles, macros, named)
     return {
@@ -179,13 +190,20 @@ def _with_macros(mentioned: set[str], macros: Mapping[str, set[str]]) -> set[str
 
 
 def _host_members(declaration: Declaration, marks: frozenset[str]) -> Iterator[Sequence[Token]]:
-    """Yield the members of a type that are explicitly functions of the host alone, which NVRTC refuses."""
+    """Yield the members of a type that are functions of the host alone, which NVRTC refuses.
+
+    These are marked as such, or have no mark and use streams or strings.
+    """
     inner = declaration.tokens[1 + next((at for at, t in enumerate(declaration.tokens) if t.text == "{"), -1) : -1]
-    if not TYPE_WORDS & {token.text for token in declaration.outer} or "__host__" not in words(list(inner)):
+    if not TYPE_WORDS & {token.text for token in declaration.outer}:
+        return
+    if not words(list(inner)) & (_HOST_CLASSES | {"__host__"}):
         return
     for member in declarations(list(inner)):
         head = words(list(member.head))
-        if "__host__" in head and not head & marks:
+        is_function = member.body is not None or "friend" in head
+        uses_host = is_function and words(list(member.tokens)) & _HOST_CLASSES
+        if not head & marks and ("__host__" in head or uses_host):
             labelled = len(member.tokens) > 1 and member.tokens[1].text == ":"  # "public:"
             yield member.tokens[2 * labelled :]
 

@@ -226,6 +226,32 @@ __global__ void k(int *x) { *x = config(1).twice(); }"""
     assert [len(line) for line in found.splitlines()] == [len(line) for line in text.splitlines()]
 
 
+def test_member_functions_with_streams_or_strings_go():
+    text = """struct Body {
+  float mass;
+  std::string name() const { return std::to_string(mass); }
+  friend ostream &operator<<(ostream &out, const Body &body) { return out << body.mass; }
+  friend std::istream &operator>>(std::istream &, Body &);
+  __device__ float twice() { return 2 * mass; }
+  float half() { return mass / 2; }
+};
+__global__ void k(Body *x) { x->mass = x->twice(); }"""
+    found = [line.strip() for line in device_code({"k.cu": text})["k.cu"].splitlines()]
+    assert found[2:5] == ["", "", ""]
+    assert found[5].startswith("__device__ float twice")
+    assert found[6].startswith("float half")
+
+
+def test_macros_that_declare_types_stay():
+    text = kept(
+        "#define VECTORS(T, t) using t##2 = vec<T, 2>;\n#define HOST(T) void h_##T(T *x) {}\n"
+        "template <class T, int n> struct vec { T x[n]; };\nVECTORS(float, f);\n"
+        "__global__ void k(f2 *x) { x[0] = x[1]; }\nHOST(float)\n"
+    )
+    assert "VECTORS(float, f);" in text
+    assert "\nHOST(float)" not in text
+
+
 def test_the_end_of_a_namespace_ends_a_macro_without_a_semicolon():
     text = """#define DEFINE(n) void launch_##n() {}
 namespace outer { namespace inner {
