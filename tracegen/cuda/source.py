@@ -73,9 +73,10 @@ def project_headers(source: Source, includes: Iterable[Path]) -> dict[str, str]:
 def project_sources(source: Source, includes: Iterable[Path]) -> dict[str, Source]:
     """Return the files that a program includes, directly or indirectly, by their names in ``#include``.
 
-    The search for ``#include "name"`` starts beside the including file and continues in `includes`, as that for
-    ``#include <name>`` does, which leaves out folders of the CUDA toolkit. Missing files are left out. Of a file with
-    several names, such as ``../common.h`` elsewhere, the others include the first: ``#pragma once`` goes by names.
+    The search for ``#include "name"`` starts beside the including file. It continues beside the program and in
+    `includes`, as that for ``#include <name>`` does, which leaves out folders of the CUDA toolkit. Missing files are
+    left out. Of a file with several names, such as ``../common.h`` elsewhere, the others include the first: ``#pragma
+    once`` goes by names.
     """
     parts: dict[str, Source] = {}
     names: dict[Path, str] = {}
@@ -84,11 +85,11 @@ def project_sources(source: Source, includes: Iterable[Path]) -> dict[str, Sourc
     waiting = [source]
     while waiting:
         current = waiting.pop()
-        beside = [current.directory] if current.directory else []
         for name, quoted in included_names(current.text):
+            beside = _folder_of(current) if quoted else []
             if name in parts or is_of_pytorch(name):
                 continue
-            candidates = [*beside, *folders] if quoted else [*_folder_of(source), *own_folders]
+            candidates = [*beside, *_folder_of(source), *(folders if quoted else own_folders)]
             path = next((folder / name for folder in candidates if (folder / name).is_file()), None)
             if path is None:
                 continue

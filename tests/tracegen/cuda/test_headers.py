@@ -66,6 +66,17 @@ def test_a_header_that_is_included_by_two_names_is_read_once(tmp_path):
     assert ".entry" in compile(program)
 
 
+def test_headers_in_folders_include_others_from_the_folder_of_the_program(tmp_path):
+    (tmp_path / "math").mkdir()
+    (tmp_path / "common.h").write_text(
+        "#include <string>\ninline std::string name() { return {}; }\ntypedef int number;\n"
+    )
+    (tmp_path / "math" / "part.h").write_text('#include "common.h"\nstatic __device__ number one() { return 1; }\n')
+    program = tmp_path / "k.cu"
+    program.write_text('#include "math/part.h"\n__global__ void k(int *x) { *x = one(); }\n')
+    assert ".entry" in compile(program)
+
+
 def test_host_functions_in_headers_may_name_files(tmp_path):
     (tmp_path / "host.h").write_text("#include <cstdio>\nextern const int rows;\nint load(FILE *from, int size);\n")
     program = tmp_path / "k.cu"
