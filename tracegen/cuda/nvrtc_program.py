@@ -29,12 +29,19 @@ _TEXTURE_REFERENCES = "rdmodel_texture_references.h"
 _REFERENCE = re.compile(r"\b(?<!struct )(?<!class )(?:texture|surface)\s*<")
 
 _STANDARD_NAMES = {
-    "utility": r"is_|remove_|pair\b|make_pair|common_type|enable_if|conditional|bool_constant|decay",
+    "utility": r"is_|remove_|pair\b|make_pair|common_type|enable_if|conditional|bool_constant|decay"
+    r"|\w*index_sequence|exchange\b",
+    "limits": r"numeric_limits",
     "tuple": r"tuple\b|make_tuple|tie\b",
     "iterator": r"\w+_iterator_tag",
     "optional": r"optional\b|nullopt",
+    "rdmodel_std.h": r"(?:array|complex|plus|minus|multiplies|divides|modulus|negate|(?:not_)?equal_to|greater|less"
+    r"|greater_equal|less_equal|logical_\w+|bit_(?:and|or|xor|not)|invoke|accumulate|gcd|lcm)\b",
 }
-"""Names of ``std`` that many headers of the C++ library declare, so that programs use them without these headers."""
+"""Names of ``std`` that many headers of the C++ library declare, so that programs use them without these headers.
+
+Others are in headers that the programs name, but take long to compile.
+"""
 
 _MAX_MISSING = 100
 """Largest number of headers that are found to be missing one by one."""
@@ -47,6 +54,9 @@ _DEVICE_RUNTIME_IN_LOG = re.compile(r'identifier "cuda[A-Z]\w+" is undefined|dev
 
 _UNKNOWN_INSTANCE_IN_LOG = re.compile(r'__nv_name_map\(\d+\): error: identifier "\w+" is undefined')
 """Message about the name of a template kernel that lies in a namespace."""
+
+_DESIGNATOR = re.compile(r"[{,]\s*\.\w+\s*=")
+"""A designated initialiser, which nvcc takes before C++20, too."""
 
 _NAMESPACE = re.compile(r"^[ \t]*namespace\s+(\w+(?:::\w+)*)\s*\{", re.MULTILINE)
 
@@ -90,8 +100,8 @@ class NvrtcProgram:
             ),
             # The headers that declare a namespace may have been left out.
             *(f"namespace {name} {{}}" for name in LIBRARY_NAMESPACES if any(f"namespace {name}" in t for t in texts)),
-            # NVRTC compiles for no system, but programs ask for one.
-            *(["#define __linux__ 1"] if any("__linux__" in text for text in texts) else []),
+            # NVRTC is not nvcc and compiles for no system, but programs ask for both.
+            *(f"#define {name} 1" for name in ("__linux__", "__NVCC__") if any(name in text for text in texts)),
         ]
 
     def compile(self, library: nvrtc.Nvrtc, target: str, options: Sequence[str]) -> tuple[nvrtc.Compilation, list[str]]:
@@ -111,11 +121,19 @@ class NvrtcProgram:
         if result.ptx is None and _DEVICE_RUNTIME_IN_LOG.search(result.log):
             self._headers[_PRELUDE] += "#include <cuda_device_runtime_api.h>\n"
             result = self._compile(library, [*flags, "--relocatable-device-code=true"])
+        if result.ptx is None and self._is_of_later_standard(options):
+            result = self._compile(library, [*flags, _QUICK_OPTION, "--std=c++20"])
         if result.ptx is None and _UNKNOWN_INSTANCE_IN_LOG.search(result.log):
             self._text += "".join(f"\nusing namespace {name};" for name in self._namespaces())
             result = self._compile(library, [*flags, _QUICK_OPTION])
         missing = missing_in_log(result.log)
         return result._replace(log=without_marks(result.log)), missing
+
+    def _is_of_later_standard(self, options: Sequence[str]) -> bool:
+        """Return whether the files may need C++20, and the options name no standard."""
+        if any(option.lstrip("-").startswith("std") for option in options):
+            return False
+        return any(map(_DESIGNATOR.search, (self._text, *self._files.values())))
 
     def _namespaces(self) -> list[str]:
         """Return the namespaces that the files open: the name of a kernel may do without them."""
@@ -150,6 +168,7 @@ def _prelude(macros: Sequence[str], additions: Sequence[str]) -> str:
         "#define __extension__",
         "#define __asm__ asm",
         "#define __volatile__ volatile",
+        "#define __const__ const",
         *(f"#define {name} {value if equals else 1}" for name, equals, value in defined),
     ]
     return "\n".join(lines) + "\n"

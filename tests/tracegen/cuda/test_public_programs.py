@@ -144,10 +144,39 @@ def test_traces_tell_the_notes_of_the_compilation():
         "#include <iostream>\ntemplate <class T> __device__ std::common_type_t<T, double> f(T a) { return a; }\n"
         "__global__ void k(int *x) { x[0] = f(x[1]) + std::is_unsigned_v<unsigned> + std::bool_constant<true>{}; }",
         "#include <cufft.h>\n__global__ void k(cufftComplex *x) { x[0].x = x[1].y; }",
+        "#ifdef __NVCC__\n__device__ int f() { return 1; }\n#endif\n__global__ void k(int *x) { x[0] = f(); }",
+        "__device__ __const__ int c[] = {1, 2};\n__global__ void k(int *x) { x[0] = c[x[1]]; }",
+        "#include <sys/types.h>\n__global__ void k(u_int8_t *x, u_int64_t i) { x[i] = 1; }",
+        "#include <chrono>\n__global__ void k(float *x) { x[0] = std::numeric_limits<float>::max(); }",
+        "#include <cstddef>\n__global__ void k(std::byte *x) { x[std::to_integer<int>(x[0])] = x[1]; }",
+        "struct P { int a, b; };\n__global__ void k(P *x) { x[0] = {.a = 1, .b = 2}; }",
+        "#include <utility>\n"
+        "template <size_t... i> __device__ int sum(std::index_sequence<i...>) { return (int(i) + ...); }\n"
+        "static_assert(std::is_same_v<std::make_integer_sequence<short, 3>, std::integer_sequence<short, 0, 1, 2>>);\n"
+        "__global__ void k(int *x) { x[0] = sum(std::make_index_sequence<500>()) + std::exchange(x[1], 2); }",
+        "#include <algorithm>\n__global__ void k(int *x) { x[0] = std::clamp(x[1], 0, 9); }",
     ],
-    ids=["using", "linux", "register", "pair", "traits", "cufft"],
-)
+    ids=["using", "linux", "register", "pair", "traits", "cufft", "nvcc", "const", "types", "limits", "byte",
+         "designators", "sequence", "clamp"],
+)  # fmt: skip
 def test_programs_with_it_compile(text):
+    assert compile_notes(text) == []
+
+
+@need_nvrtc
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#include <array>\n__global__ void k(int *x, std::array<int, 2> a) { auto [b, c] = a; x[b] = a[1] + c; }",
+        "#include <functional>\n__global__ void k(int *x) { x[0] = std::plus<>()(x[1], std::less<int>()(x[2], 3)); }",
+        "#include <complex>\n__global__ void k(std::complex<float> *x) { x[0] = x[1] * x[2] + x[3].real(); }",
+        "#include <numeric>\n__global__ void k(int *x) { x[0] = std::gcd(x[1], 12) + std::accumulate(x, x + 4, 0); }",
+    ],
+    ids=["array", "functional", "complex", "numeric"],
+)
+def test_constant_expressions_of_the_standard_library_compile_where_nvidias_library_has_them(text):
+    if not any((folder / "cuda" / "std" / "array").is_file() for folder in nvrtc.header_folders()):
+        pytest.skip("needs pip install nvidia-cuda-cccl")
     assert compile_notes(text) == []
 
 

@@ -13,5 +13,8 @@ template <class T> constexpr __host__ __device__ T max(initializer_list<T> list)
   for (const T& item : list) found = found < item ? item : found;
   return found;
 }
+template <class T> constexpr __host__ __device__ const T& clamp(const T& value, const T& least, const T& most) {
+  return value < least ? least : most < value ? most : value;
+}
 template <class T> __host__ __device__ void swap(T& a, T& b) { T c = a; a = b; b = c; }
 }
