@@ -21,9 +21,10 @@ settings.register_profile("few", deadline=None, max_examples=25)
 settings.register_profile("many", deadline=None, max_examples=400)  # --hypothesis-profile=many
 settings.load_profile("few")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell ignores it for commands in the background, and so would the processes whose interruption is tested.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Shells ignore interrupts for commands in the background, and nohup hangups. So would the processes that tests signal.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 def pytest_xdist_auto_num_workers() -> int:
