@@ -34,7 +34,8 @@ class Source:
         """Whether the text is PTX."""
         if self.name.endswith(".ptx"):
             return True
-        return re.match(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*\.version\b", self.text, re.DOTALL) is not None
+        # Possessive, since the number of ways to divide many comments is exponential.
+        return re.match(r"(?>\s+|//[^\n]*\n|/\*.*?\*/)*+\.version\b", self.text, re.DOTALL) is not None
 
 
 def read_source(source: str | Path) -> Source:

@@ -50,6 +50,14 @@ def test_ptx_with_a_null_character_at_its_end_is_read(tmp_path, end):
     assert len(cuda.trace(IDLE + end, "idle", 1, 32, [])) == 0
 
 
+@pytest.mark.parametrize("comment", ["/* a */", "/* a */ \n", "// a\n", "/*\n// a\n*/\n", " \t\n"])
+def test_text_is_ptx_if_its_version_follows_any_number_of_comments(comment):
+    # With a search that tries every division of the comments, this would not end.
+    assert Source("<source>", comment * 1000 + IDLE).is_ptx
+    assert not Source("<source>", comment * 1000 + "__global__ void k() {}\n" + IDLE).is_ptx
+    assert not Source("<source>", comment * 1000 + "/* " + IDLE).is_ptx
+
+
 def test_a_null_character_elsewhere_is_refused(tmp_path):
     (tmp_path / "k.ptx").write_text(IDLE.replace("ret", "\0ret") + "\0")
     with pytest.raises(TraceError, match=r"k\.ptx: not a text file"):
