@@ -48,15 +48,19 @@ class Role(Enum):
     HOST = auto()
 
 
-def device_code(files: Mapping[str, str], mentions: Iterable[str] = ()) -> dict[str, str]:
+def device_code(
+    files: Mapping[str, str], mentions: Iterable[str] = (), *, unmarked_members: bool = True
+) -> dict[str, str]:
     """Remove host code from the files of one program: the source and its project headers, by name.
 
     Remaining characters keep their lines and columns. A declaration that one file mentions stays in all files, and so
-    does one that `mentions` have, such as the names of kernels with template arguments.
+    does one that `mentions` have, such as the names of kernels with template arguments. `unmarked_members` keeps member
+    functions without a mark: to nvcc they are host code, but authors of programs for NVRTC may leave marks out.
     """
     tokens = {name: list(tokenise(text)) for name, text in files.items()}
     macros = _macros(token for items in tokens.values() for token in items)
-    marks = _device_words(macros)
+    marks = _words_of(_DEVICE_WORDS, macros)
+    host_marks = _words_of({"__host__"}, macros) - marks
     declared = {name: declarations(items, {m for m in macros if macros[m] & marks}) for name, items in tokens.items()}
     namespaces = _FOREIGN_NAMESPACES | {n for items in tokens.values() for n in _namespaces(items)}
     all_declarations = [d for items in declared.values() for d in items]
@@ -71,7 +75,11 @@ def device_code(files: Mapping[str, str], mentions: Iterable[str] = ()) -> dict[
     return {
         name: _blank(
             files[name],
-            [part for d in items for part in ([*_host_members(d, marks)] if id(d) in kept else [d.tokens])],
+            [
+                part
+                for d in items
+                for part in ([*_host_members(d, marks, host_marks, unmarked_members)] if id(d) in kept else [d.tokens])
+            ],
             tokens[name],
         )
         for name, items in declared.items()
@@ -118,9 +126,9 @@ def _macros(tokens: Iterable[Token]) -> dict[str, set[str]]:
     return found
 
 
-def _device_words(macros: Mapping[str, set[str]]) -> frozenset[str]:
-    """Return the words that mark device code, including macros that expand to one."""
-    marks = set(_DEVICE_WORDS)
+def _words_of(marks: Iterable[str], macros: Mapping[str, set[str]]) -> frozenset[str]:
+    """Return words with the macros that expand to one of them."""
+    marks = set(marks)
     while True:
         more = {name for name, body in macros.items() if name not in marks and body & marks}
         if not more:
@@ -161,9 +169,8 @@ def declared_names(declaration: Declaration) -> set[str]:
     if "enum" in texts:
         return words(list(declaration.tokens))
     if texts[0] == "typedef":
-        return _pointers(declaration.tokens) or set(
-            [t.text for t in declaration.outer if t.kind is TokenKind.WORD][-1:]
-        )
+        alias = {*[t.text for t in declaration.outer if t.kind is TokenKind.WORD][-1:]}
+        return (_pointers(declaration.tokens) or alias) | {b for a, b in pairwise(texts) if a in TYPE_WORDS}
     if texts[0] in ("using", "namespace"):
         return set(texts[1:2] if "=" in texts else [t.text for t in declaration.outer if t.kind is TokenKind.WORD][-1:])
     if TYPE_WORDS & set(texts):
@@ -189,21 +196,24 @@ def _with_macros(mentioned: set[str], macros: Mapping[str, set[str]]) -> set[str
     return mentioned
 
 
-def _host_members(declaration: Declaration, marks: frozenset[str]) -> Iterator[Sequence[Token]]:
+def _host_members(
+    declaration: Declaration, marks: frozenset[str], host_marks: frozenset[str], unmarked: bool
+) -> Iterator[Sequence[Token]]:
     """Yield the members of a type that are functions of the host alone, which NVRTC refuses.
 
-    These are marked as such, or have no mark and use streams or strings.
+    These are marked as such, or have no mark and use streams or strings. Unless `unmarked` ones stay, all without a
+    mark are, except constant expressions.
     """
     inner = declaration.tokens[1 + next((at for at, t in enumerate(declaration.tokens) if t.text == "{"), -1) : -1]
     if not TYPE_WORDS & {token.text for token in declaration.outer}:
         return
-    if not words(list(inner)) & (_HOST_CLASSES | {"__host__"}):
+    if unmarked and not words(list(inner)) & (_HOST_CLASSES | host_marks):
         return
     for member in declarations(list(inner)):
         head = words(list(member.head))
-        is_function = member.body is not None or "friend" in head
-        uses_host = is_function and words(list(member.tokens)) & _HOST_CLASSES
-        if not head & marks and ("__host__" in head or uses_host):
+        is_function = member.body is not None or ("friend" in head and "(" in {t.text for t in member.head})
+        is_host = is_function and (not unmarked or words(list(member.tokens)) & _HOST_CLASSES)
+        if not head & (marks | {"constexpr"}) and (head & host_marks or is_host):
             labelled = len(member.tokens) > 1 and member.tokens[1].text == ":"  # "public:"
             yield member.tokens[2 * labelled :]
 

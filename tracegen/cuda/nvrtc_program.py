@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 
 from tracegen.cuda import headers, nvrtc, ptx_cache
@@ -35,6 +36,8 @@ _STANDARD_NAMES = {
     "tuple": r"tuple\b|make_tuple|tie\b",
     "iterator": r"\w+_iterator_tag",
     "optional": r"optional\b|nullopt",
+    "string": r"string\b",
+    "vector": r"vector\b",
     "rdmodel_std.h": r"(?:array|complex|plus|minus|multiplies|divides|modulus|negate|(?:not_)?equal_to|greater|less"
     r"|greater_equal|less_equal|logical_\w+|bit_(?:and|or|xor|not)|invoke|accumulate|gcd|lcm)\b",
 }
@@ -58,6 +61,9 @@ _UNKNOWN_INSTANCE_IN_LOG = re.compile(r'__nv_name_map\(\d+\): error: identifier 
 _DESIGNATOR = re.compile(r"[{,]\s*\.\w+\s*=")
 """A designated initialiser, which nvcc takes before C++20, too."""
 
+_STATEMENT_EXPRESSION = re.compile(r"\(\{([^{}]*;)([^;{}]+;)([\s\\]*)\}\)")
+"""Statements with a value, an extension of gcc that nvcc takes: ``({ int b = a; b * b; })``."""
+
 _NAMESPACE = re.compile(r"^[ \t]*namespace\s+(\w+(?:::\w+)*)\s*\{", re.MULTILINE)
 
 
@@ -80,6 +86,7 @@ class NvrtcProgram:
         own_folders = [*source_folders, *folders]
         self._folders = [*own_folders, *nvrtc.header_folders()]
         texts = {**{name: part.text for name, part in project.items()}, source.name: source.text}
+        self._texts = texts
         files = device_code(texts, mentions=instances)
         self._name, self._text = source.name, files.pop(source.name)
         built_in = _built_in_headers(folders)
@@ -93,6 +100,11 @@ class NvrtcProgram:
         texts = (self._text, *self._files.values())
         return [
             *([f"#include <{_TEXTURE_REFERENCES}>"] if any(map(_REFERENCE.search, texts)) else []),
+            *(
+                f"#include <{header}>"
+                for header, word in (("rdmodel_thrust.h", "thrust::"), ("rdmodel_typeof.h", "__typeof"))
+                if any(word in text for text in texts)
+            ),
             *(
                 f"#include <{header}>"
                 for header, names in _STANDARD_NAMES.items()
@@ -126,8 +138,33 @@ class NvrtcProgram:
         if result.ptx is None and _UNKNOWN_INSTANCE_IN_LOG.search(result.log):
             self._text += "".join(f"\nusing namespace {name};" for name in self._namespaces())
             result = self._compile(library, [*flags, _QUICK_OPTION])
+        for variant in self._variants(result.log) if result.ptx is None else ():
+            other = variant._compile(library, [*flags, _QUICK_OPTION])
+            if other.ptx is not None:
+                self._text, self._headers, result = variant._text, variant._headers, other
+                break
         missing = missing_in_log(result.log)
         return result._replace(log=without_marks(result.log)), missing
+
+    def _variants(self, log: str) -> Iterator[NvrtcProgram]:
+        """Yield the program as nvcc may see it, after the compiler failed with a log."""
+        if any(map(_STATEMENT_EXPRESSION.search, (self._text, *self._files.values()))):
+            with_lambdas = copy(self)
+            with_lambdas._text = _with_lambdas(self._text)
+            files = {name: _with_lambdas(text) for name, text in self._files.items()}
+            with_lambdas._headers = {**self._headers, **files}
+            yield with_lambdas
+        files = device_code(self._texts, mentions=self._instances, unmarked_members=False)
+        without_host_members = copy(self)
+        without_host_members._text = files.pop(self._name)
+        without_host_members._headers = {**self._headers, **files}
+        if (without_host_members._text, files) != (self._text, self._files):
+            yield without_host_members
+        if "long long" in log:
+            with_long_integers = copy(without_host_members)
+            prelude = f"#define RDMODEL_LONG_INTEGERS\n{self._headers[_PRELUDE]}"
+            with_long_integers._headers = {**without_host_members._headers, _PRELUDE: prelude}
+            yield with_long_integers
 
     def _is_of_later_standard(self, options: Sequence[str]) -> bool:
         """Return whether the files may need C++20, and the options name no standard."""
@@ -155,6 +192,11 @@ class NvrtcProgram:
                 break
             self._headers[name] = stand_in(name)
         return result
+
+
+def _with_lambdas(text: str) -> str:
+    """Replace statements with a value by lambdas, which leave names and lines as they are."""
+    return _STATEMENT_EXPRESSION.sub(r"[&]() {\1 return \2\3}()", text)
 
 
 def _prelude(macros: Sequence[str], additions: Sequence[str]) -> str:

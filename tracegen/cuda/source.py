@@ -52,7 +52,8 @@ def read_source(source: str | Path) -> Source:
 def read_source_text(path: Path) -> str:
     """Read the text of a file; raises `TraceError` if it is missing, no regular file, not a text or too large.
 
-    Null characters at the end of PTX are left out: some tools write the terminated string of the compiler.
+    A byte order mark, which the compiler does not know, is left out. So are null characters at the end of PTX: some
+    tools write the terminated string of the compiler.
     """
     is_ptx = path.suffix == ".ptx"
     try:
@@ -63,7 +64,7 @@ def read_source_text(path: Path) -> str:
         text = without_final_nulls(text)
     if "\0" in text:
         raise TraceError(f"{path}: not a text file")
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+    return text.encode("utf-8", "replace").decode().removeprefix("\ufeff") if not text.isascii() else text
 
 
 def project_headers(source: Source, includes: Iterable[Path]) -> dict[str, str]:

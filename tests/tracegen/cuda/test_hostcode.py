@@ -209,21 +209,38 @@ def test_text_that_is_switched_off_disturbs_nothing():
 
 def test_members_that_are_marked_for_the_host_alone_go():
     text = """#define HOST_AND_DEVICE __host__ __device__
+#define HOST __host__
 struct config {
   int n;
   HOST_AND_DEVICE config(int n) : n(n) {}
   constexpr __device__ int twice() const { return 2 * n; }
 public:
   __host__ int ask() const { if (host_only(n)) { return 1; } return 0; }
-  __host__ config operator+(const config &other) const;
+  HOST config operator+(const config &other) const;
   int plain() { return n; }
 };
 __global__ void k(int *x) { *x = config(1).twice(); }"""
     found = device_code({"k.cu": text})["k.cu"]
     lines = [line.split("(")[0].strip() for line in found.splitlines()]
-    assert lines[5:9] == ["public:", "", "", "int plain"]
-    assert "twice" in lines[4] and "config" in lines[3] and "host_only" not in found
+    assert lines[6:10] == ["public:", "", "", "int plain"]
+    assert "twice" in lines[5] and "config" in lines[4] and "host_only" not in found
     assert [len(line) for line in found.splitlines()] == [len(line) for line in text.splitlines()]
+
+
+def test_members_without_a_mark_go_if_the_program_is_nvccs():
+    text = """struct Point {
+  float x;
+  Point(float x) : x(check(x)) {}
+  constexpr float twice() const { return 2 * x; }
+  __device__ float half() const { return x / 2; }
+  friend struct Line;
+};
+__global__ void k(Point *p) { p->x = p->half() + p->twice(); }"""
+    found = device_code({"k.cu": text}, unmarked_members=False)["k.cu"].splitlines()
+    assert found[2].strip() == ""
+    assert [line for at, line in enumerate(found) if at != 2] == [
+        line for at, line in enumerate(text.splitlines()) if at != 2
+    ]
 
 
 def test_member_functions_with_streams_or_strings_go():

@@ -155,9 +155,19 @@ def test_traces_tell_the_notes_of_the_compilation():
         "static_assert(std::is_same_v<std::make_integer_sequence<short, 3>, std::integer_sequence<short, 0, 1, 2>>);\n"
         "__global__ void k(int *x) { x[0] = sum(std::make_index_sequence<500>()) + std::exchange(x[1], 2); }",
         "#include <algorithm>\n__global__ void k(int *x) { x[0] = std::clamp(x[1], 0, 9); }",
+        "#include <stdint.h>\n__global__ void k(uint64_t *x) { x[0] = UINT64_C(1) << INT32_C(40); }",
+        "typedef union bits { float f; int i; } other;\n__device__ int f(float a) { bits b; b.f = a; return b.i; }\n"
+        "__global__ void k(int *x) { x[0] = f(1.5f); }",
+        "#define LARGER(a, b) ({ __typeof__(a) _a = (a); __typeof__(b) _b = (b); \\\n _a > _b ? _a : _b; })\n"
+        "__global__ void k(int *x, int n) { for (int i = 0; i <= LARGER(n, 3 * x[1]); i++) x[i] = LARGER(x[i], 7); }",
+        "__device__ void f(unsigned long *x) { *x = 1; }\n__global__ void k(uint64_t *x) { f(x); }",
+        "#include <vector>\nstruct D { std::vector<int> v; std::string s; void f(int i) { v.push_back(i); } int m; };\n"
+        "static_assert(sizeof(D) == 64);\n__global__ void k(D *d) { d->m = 1; }",
+        "int check(int a) { return a; }\nstruct P { int x; P(int a) : x(check(a)) {} };\n"
+        "__global__ void k(P *p) { p->x = 1; }",
     ],
     ids=["using", "linux", "register", "pair", "traits", "cufft", "nvcc", "const", "types", "limits", "byte",
-         "designators", "sequence", "clamp"],
+         "designators", "sequence", "clamp", "constants", "tag", "statements", "long", "containers", "unmarked"],
 )  # fmt: skip
 def test_programs_with_it_compile(text):
     assert compile_notes(text) == []
@@ -171,8 +181,9 @@ def test_programs_with_it_compile(text):
         "#include <functional>\n__global__ void k(int *x) { x[0] = std::plus<>()(x[1], std::less<int>()(x[2], 3)); }",
         "#include <complex>\n__global__ void k(std::complex<float> *x) { x[0] = x[1] * x[2] + x[3].real(); }",
         "#include <numeric>\n__global__ void k(int *x) { x[0] = std::gcd(x[1], 12) + std::accumulate(x, x + 4, 0); }",
+        "#include <cstdio>\n__global__ void k(thrust::complex<float> *x) { x[0] = thrust::conj(x[1]); }",
     ],
-    ids=["array", "functional", "complex", "numeric"],
+    ids=["array", "functional", "complex", "numeric", "thrust"],
 )
 def test_constant_expressions_of_the_standard_library_compile_where_nvidias_library_has_them(text):
     if not any((folder / "cuda" / "std" / "array").is_file() for folder in nvrtc.header_folders()):

@@ -58,6 +58,13 @@ def test_text_is_ptx_if_its_version_follows_any_number_of_comments(comment):
     assert not Source("<source>", comment * 1000 + "/* " + IDLE).is_ptx
 
 
+def test_a_byte_order_mark_is_left_out(tmp_path):
+    (tmp_path / "part.h").write_bytes(b"\xef\xbb\xbf// a header\n")
+    (tmp_path / "k.cu").write_bytes(b'\xef\xbb\xbf#include "part.h"\n__global__ void k() {}\n')
+    assert read_source(tmp_path / "k.cu").text.startswith("#include")
+    assert project_headers(read_source(tmp_path / "k.cu"), []) == {"part.h": "// a header\n"}
+
+
 def test_a_null_character_elsewhere_is_refused(tmp_path):
     (tmp_path / "k.ptx").write_text(IDLE.replace("ret", "\0ret") + "\0")
     with pytest.raises(TraceError, match=r"k\.ptx: not a text file"):

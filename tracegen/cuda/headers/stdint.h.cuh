@@ -1,16 +1,23 @@
 // <stdint.h>, <cstdint>, <inttypes.h>, <sys/types.h>: types as in NVIDIA's headers for NVRTC, which may be
-// included, too: their 64-bit integers are long long.
+// included, too: their 64-bit integers are long long. On Linux they are long, which some programs need.
 #pragma once
 typedef signed char int8_t;
 typedef short int16_t;
 typedef int int32_t;
+#ifdef RDMODEL_LONG_INTEGERS
+typedef long int64_t;
+typedef unsigned long uint64_t;
+typedef long intptr_t;
+typedef unsigned long uintptr_t;
+#else
 typedef long long int64_t;
-typedef unsigned char uint8_t;
-typedef unsigned short uint16_t;
-typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 typedef long long intptr_t;
 typedef unsigned long long uintptr_t;
+#endif
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
 typedef long ssize_t;
 typedef uint8_t u_int8_t;
 typedef uint16_t u_int16_t;
@@ -55,6 +62,16 @@ typedef unsigned long ulong;
 #endif
 #ifndef UINT64_MAX
 #define UINT64_MAX 18446744073709551615ull
+#endif
+#ifndef INT64_C
+#define INT8_C(x) x
+#define INT16_C(x) x
+#define INT32_C(x) x
+#define INT64_C(x) x##ll
+#define UINT8_C(x) x
+#define UINT16_C(x) x
+#define UINT32_C(x) x##u
+#define UINT64_C(x) x##ull
 #endif
 #ifndef SIZE_MAX
 #define SIZE_MAX UINT64_MAX
