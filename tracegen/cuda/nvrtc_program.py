@@ -24,11 +24,6 @@ _PRELUDE = "rdmodel/macros.h"
 _IMPLICIT_HEADERS = ("cuda_runtime.h", "cmath", "stdint.h", "limits.h", "time.h")
 """Headers that nvcc includes before every file, directly or through headers of the host."""
 
-_TEXTURE_REFERENCES = "rdmodel_texture_references.h"
-"""Built-in header with the references that CUDA 12 removed, for programs that declare one."""
-
-_REFERENCE = re.compile(r"\b(?<!struct )(?<!class )(?:texture|surface)\s*<")
-
 _STANDARD_NAMES = {
     "utility": r"is_|remove_|pair\b|make_pair|common_type|enable_if|conditional|bool_constant|decay"
     r"|\w*index_sequence|exchange\b",
@@ -45,6 +40,15 @@ _STANDARD_NAMES = {
 
 Others are in headers that the programs name, but take long to compile.
 """
+
+_HEADERS_OF_WORDS = {
+    # References that CUDA 12 removed, for programs that declare one.
+    "rdmodel_texture_references.h": r"\b(?<!struct )(?<!class )(?:texture|surface)\s*<",
+    "rdmodel_thrust.h": r"\bthrust::",
+    "rdmodel_typeof.h": r"\b__typeof",
+    **{header: rf"\bstd::(?:{names})" for header, names in _STANDARD_NAMES.items()},
+}
+"""Built-in headers that programs with certain words get without asking for them."""
 
 _MAX_MISSING = 100
 """Largest number of headers that are found to be missing one by one."""
@@ -99,16 +103,10 @@ class NvrtcProgram:
         """Return the lines of the prelude that only some programs need."""
         texts = (self._text, *self._files.values())
         return [
-            *([f"#include <{_TEXTURE_REFERENCES}>"] if any(map(_REFERENCE.search, texts)) else []),
             *(
                 f"#include <{header}>"
-                for header, word in (("rdmodel_thrust.h", "thrust::"), ("rdmodel_typeof.h", "__typeof"))
-                if any(word in text for text in texts)
-            ),
-            *(
-                f"#include <{header}>"
-                for header, names in _STANDARD_NAMES.items()
-                if any(re.search(rf"\bstd::(?:{names})", text) for text in texts)
+                for header, words in _HEADERS_OF_WORDS.items()
+                if any(re.search(words, text) for text in texts)
             ),
             # The headers that declare a namespace may have been left out.
             *(f"namespace {name} {{}}" for name in LIBRARY_NAMESPACES if any(f"namespace {name}" in t for t in texts)),
