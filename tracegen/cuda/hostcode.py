@@ -213,7 +213,7 @@ def _host_members(
         head = words(list(member.head))
         is_function = member.body is not None or ("friend" in head and "(" in {t.text for t in member.head})
         is_host = is_function and (not unmarked or words(list(member.tokens)) & _HOST_CLASSES)
-        if not head & (marks | {"constexpr"}) and (head & host_marks or is_host):
+        if not head & marks and (head & host_marks or (is_host and "constexpr" not in head)):
             labelled = len(member.tokens) > 1 and member.tokens[1].text == ":"  # "public:"
             yield member.tokens[2 * labelled :]
 

@@ -215,7 +215,7 @@ struct config {
   HOST_AND_DEVICE config(int n) : n(n) {}
   constexpr __device__ int twice() const { return 2 * n; }
 public:
-  __host__ int ask() const { if (host_only(n)) { return 1; } return 0; }
+  __host__ constexpr int ask() const { if (host_only(n)) { return 1; } return 0; }
   HOST config operator+(const config &other) const;
   int plain() { return n; }
 };
