@@ -194,7 +194,8 @@ class NvrtcProgram:
 
 def _with_lambdas(text: str) -> str:
     """Replace statements with a value by lambdas, which leave names and lines as they are."""
-    return _STATEMENT_EXPRESSION.sub(r"[&]() {\1 return \2\3}()", text)
+    # In parentheses, since two brackets together begin an attribute.
+    return _STATEMENT_EXPRESSION.sub(r"([&]() {\1 return \2\3}())", text)
 
 
 def _prelude(macros: Sequence[str], additions: Sequence[str]) -> str:

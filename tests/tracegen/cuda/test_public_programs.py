@@ -174,6 +174,17 @@ def test_programs_with_it_compile(text):
 
 
 @need_nvrtc
+def test_statements_with_a_value_access_what_an_expression_does():
+    text = "__global__ void k(int *x, int n) { x[LARGER(n, 3)] = x[LARGER(2, n + 1)]; }"
+    macros = ("({ __typeof__(a) _a = (a); __typeof__(b) _b = (b); _a > _b ? _a : _b; })", "((a) > (b) ? (a) : (b))")
+    first, second = (
+        cuda.trace(f"#define LARGER(a, b) {macro}\n{text}", "k", 1, 32, ["int[64]", "5"]).columns for macro in macros
+    )
+    assert first.addresses.tolist() == second.addresses.tolist()
+    assert first.op.tolist() == second.op.tolist() == [0, 1]
+
+
+@need_nvrtc
 @pytest.mark.parametrize(
     "text",
     [
