@@ -133,42 +133,42 @@ def test_traces_tell_the_notes_of_the_compilation():
 # ---- constructs of older and of larger programs
 
 
+PROGRAMS = {
+    "using": "using std::string;\nusing std::vector;\nusing namespace std::chrono;\n" + KERNEL,
+    "linux": "#ifndef __linux__\n#error Unsupported system\n#endif\n" + KERNEL,
+    "register": "__global__ void k(float *x) { register float a = x[0], b; b = a; x[1] = b; }",
+    "pair": "#include <vector>\n__global__ void k(int *x, std::pair<int, int> p) { x[0] = p.first; }",
+    "traits": "#include <iostream>\ntemplate <class T> __device__ std::common_type_t<T, double> f(T a) { return a; }\n"
+    "__global__ void k(int *x) { x[0] = f(x[1]) + std::is_unsigned_v<unsigned> + std::bool_constant<true>{}; }",
+    "cufft": "#include <cufft.h>\n__global__ void k(cufftComplex *x) { x[0].x = x[1].y; }",
+    "nvcc": "#ifdef __NVCC__\n__device__ int f() { return 1; }\n#endif\n__global__ void k(int *x) { x[0] = f(); }",
+    "const": "__device__ __const__ int c[] = {1, 2};\n__global__ void k(int *x) { x[0] = c[x[1]]; }",
+    "types": "#include <sys/types.h>\n__global__ void k(u_int8_t *x, u_int64_t i) { x[i] = 1; }",
+    "limits": "#include <chrono>\n__global__ void k(float *x) { x[0] = std::numeric_limits<float>::max(); }",
+    "byte": "#include <cstddef>\n__global__ void k(std::byte *x) { x[std::to_integer<int>(x[0])] = x[1]; }",
+    "designators": "struct P { int a, b; };\n__global__ void k(P *x) { x[0] = {.a = 1, .b = 2}; }",
+    "sequence": "#include <utility>\n"
+    "template <size_t... i> __device__ int sum(std::index_sequence<i...>) { return (int(i) + ...); }\n"
+    "static_assert(std::is_same_v<std::make_integer_sequence<short, 3>, std::integer_sequence<short, 0, 1, 2>>);\n"
+    "__global__ void k(int *x) { x[0] = sum(std::make_index_sequence<500>()) + std::exchange(x[1], 2); }",
+    "clamp": "#include <algorithm>\n__global__ void k(int *x) { x[0] = std::clamp(x[1], 0, 9); }",
+    "constants": "#include <stdint.h>\n__global__ void k(uint64_t *x) { x[0] = UINT64_C(1) << INT32_C(40); }",
+    "tag": "typedef union bits { float f; int i; } other;\n__device__ int f(float a) { bits b; b.f = a; return b.i; }\n"
+    "__global__ void k(int *x) { x[0] = f(1.5f); }",
+    "statements": "#define LARGER(a, b) ({ __typeof__(a) _a = (a); __typeof__(b) _b = (b); \\\n _a > _b ? _a : _b; })\n"
+    "__global__ void k(int *x, int n) { for (int i = 0; i <= LARGER(n, 3 * x[1]); i++) x[i] = LARGER(x[i], 7); }",
+    "long": "__device__ void f(unsigned long *x) { *x = 1; }\n__global__ void k(uint64_t *x) { f(x); }",
+    "containers": "#include <vector>\n"
+    "struct D { std::vector<int> v; std::string s; void f(int i) { v.push_back(i); } int m; };\n"
+    "static_assert(sizeof(D) == 64);\n__global__ void k(D *d) { d->m = 1; }",
+    "unmarked": "int check(int a) { return a; }\nstruct P { int x; P(int a) : x(check(a)) {} };\n"
+    "__global__ void k(P *p) { p->x = 1; }",
+}
+"""Programs with constructs that NVRTC alone does not compile."""
+
+
 @need_nvrtc
-@pytest.mark.parametrize(
-    "text",
-    [
-        "using std::string;\nusing std::vector;\nusing namespace std::chrono;\n" + KERNEL,
-        "#ifndef __linux__\n#error Unsupported system\n#endif\n" + KERNEL,
-        "__global__ void k(float *x) { register float a = x[0], b; b = a; x[1] = b; }",
-        "#include <vector>\n__global__ void k(int *x, std::pair<int, int> p) { x[0] = p.first; }",
-        "#include <iostream>\ntemplate <class T> __device__ std::common_type_t<T, double> f(T a) { return a; }\n"
-        "__global__ void k(int *x) { x[0] = f(x[1]) + std::is_unsigned_v<unsigned> + std::bool_constant<true>{}; }",
-        "#include <cufft.h>\n__global__ void k(cufftComplex *x) { x[0].x = x[1].y; }",
-        "#ifdef __NVCC__\n__device__ int f() { return 1; }\n#endif\n__global__ void k(int *x) { x[0] = f(); }",
-        "__device__ __const__ int c[] = {1, 2};\n__global__ void k(int *x) { x[0] = c[x[1]]; }",
-        "#include <sys/types.h>\n__global__ void k(u_int8_t *x, u_int64_t i) { x[i] = 1; }",
-        "#include <chrono>\n__global__ void k(float *x) { x[0] = std::numeric_limits<float>::max(); }",
-        "#include <cstddef>\n__global__ void k(std::byte *x) { x[std::to_integer<int>(x[0])] = x[1]; }",
-        "struct P { int a, b; };\n__global__ void k(P *x) { x[0] = {.a = 1, .b = 2}; }",
-        "#include <utility>\n"
-        "template <size_t... i> __device__ int sum(std::index_sequence<i...>) { return (int(i) + ...); }\n"
-        "static_assert(std::is_same_v<std::make_integer_sequence<short, 3>, std::integer_sequence<short, 0, 1, 2>>);\n"
-        "__global__ void k(int *x) { x[0] = sum(std::make_index_sequence<500>()) + std::exchange(x[1], 2); }",
-        "#include <algorithm>\n__global__ void k(int *x) { x[0] = std::clamp(x[1], 0, 9); }",
-        "#include <stdint.h>\n__global__ void k(uint64_t *x) { x[0] = UINT64_C(1) << INT32_C(40); }",
-        "typedef union bits { float f; int i; } other;\n__device__ int f(float a) { bits b; b.f = a; return b.i; }\n"
-        "__global__ void k(int *x) { x[0] = f(1.5f); }",
-        "#define LARGER(a, b) ({ __typeof__(a) _a = (a); __typeof__(b) _b = (b); \\\n _a > _b ? _a : _b; })\n"
-        "__global__ void k(int *x, int n) { for (int i = 0; i <= LARGER(n, 3 * x[1]); i++) x[i] = LARGER(x[i], 7); }",
-        "__device__ void f(unsigned long *x) { *x = 1; }\n__global__ void k(uint64_t *x) { f(x); }",
-        "#include <vector>\nstruct D { std::vector<int> v; std::string s; void f(int i) { v.push_back(i); } int m; };\n"
-        "static_assert(sizeof(D) == 64);\n__global__ void k(D *d) { d->m = 1; }",
-        "int check(int a) { return a; }\nstruct P { int x; P(int a) : x(check(a)) {} };\n"
-        "__global__ void k(P *p) { p->x = 1; }",
-    ],
-    ids=["using", "linux", "register", "pair", "traits", "cufft", "nvcc", "const", "types", "limits", "byte",
-         "designators", "sequence", "clamp", "constants", "tag", "statements", "long", "containers", "unmarked"],
-)  # fmt: skip
+@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
 def test_programs_with_it_compile(text):
     assert compile_notes(text) == []
 
@@ -184,18 +184,20 @@ def test_statements_with_a_value_access_what_an_expression_does():
     assert first.op.tolist() == second.op.tolist() == [0, 1]
 
 
+CONSTANT_EXPRESSIONS = {
+    "array": "#include <array>\n__global__ void k(int *x, std::array<int, 2> a) { auto [b, c] = a; x[b] = a[1] + c; }",
+    "functional": "#include <functional>\n"
+    "__global__ void k(int *x) { x[0] = std::plus<>()(x[1], std::less<int>()(x[2], 3)); }",
+    "complex": "#include <complex>\n__global__ void k(std::complex<float> *x) { x[0] = x[1] * x[2] + x[3].real(); }",
+    "numeric": "#include <numeric>\n"
+    "__global__ void k(int *x) { x[0] = std::gcd(x[1], 12) + std::accumulate(x, x + 4, 0); }",
+    "thrust": "#include <cstdio>\n__global__ void k(thrust::complex<float> *x) { x[0] = thrust::conj(x[1]); }",
+}
+"""Programs with constant expressions of the C++ library, and with names of Thrust."""
+
+
 @need_nvrtc
-@pytest.mark.parametrize(
-    "text",
-    [
-        "#include <array>\n__global__ void k(int *x, std::array<int, 2> a) { auto [b, c] = a; x[b] = a[1] + c; }",
-        "#include <functional>\n__global__ void k(int *x) { x[0] = std::plus<>()(x[1], std::less<int>()(x[2], 3)); }",
-        "#include <complex>\n__global__ void k(std::complex<float> *x) { x[0] = x[1] * x[2] + x[3].real(); }",
-        "#include <numeric>\n__global__ void k(int *x) { x[0] = std::gcd(x[1], 12) + std::accumulate(x, x + 4, 0); }",
-        "#include <cstdio>\n__global__ void k(thrust::complex<float> *x) { x[0] = thrust::conj(x[1]); }",
-    ],
-    ids=["array", "functional", "complex", "numeric", "thrust"],
-)
+@pytest.mark.parametrize("text", CONSTANT_EXPRESSIONS.values(), ids=CONSTANT_EXPRESSIONS)
 def test_constant_expressions_of_the_standard_library_compile_where_nvidias_library_has_them(text):
     if not any((folder / "cuda" / "std" / "array").is_file() for folder in nvrtc.header_folders()):
         pytest.skip("needs pip install nvidia-cuda-cccl")
