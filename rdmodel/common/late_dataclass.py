@@ -110,14 +110,8 @@ def _declare(plain: type, eq: bool = True, repr: bool = True, **options: Any) ->
     return made
 
 
-class _Default:
-    """Stands for the value that the factory of a field makes."""
-
-    def __repr__(self) -> str:
-        return "<factory>"
-
-
-_DEFAULT = _Default()
+# Signatures show it for the value that the factory of a field makes; it has no public name.
+_DEFAULT = dataclasses._HAS_DEFAULT_FACTORY  # type: ignore[attr-defined]
 
 
 def _initializer(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Any:
