@@ -3,20 +3,16 @@
 namespace thrust {}
 #if __has_include(<cuda/std/tuple>)
 #include <cuda/std/complex>
-#include <cuda/std/functional>
 #include <cuda/std/tuple>
 #include <cuda/std/utility>
+#include <rdmodel_operators.h>
 namespace thrust {
 using ::cuda::std::complex; using ::cuda::std::abs; using ::cuda::std::arg; using ::cuda::std::conj;
 using ::cuda::std::cos; using ::cuda::std::exp; using ::cuda::std::log; using ::cuda::std::norm;
 using ::cuda::std::polar; using ::cuda::std::pow; using ::cuda::std::sin; using ::cuda::std::sqrt;
 using ::cuda::std::get; using ::cuda::std::make_pair; using ::cuda::std::make_tuple; using ::cuda::std::pair;
 using ::cuda::std::swap; using ::cuda::std::tie; using ::cuda::std::tuple;
-using ::cuda::std::plus; using ::cuda::std::minus; using ::cuda::std::multiplies; using ::cuda::std::divides;
-using ::cuda::std::modulus; using ::cuda::std::negate; using ::cuda::std::equal_to; using ::cuda::std::not_equal_to;
-using ::cuda::std::greater; using ::cuda::std::less; using ::cuda::std::greater_equal; using ::cuda::std::less_equal;
-using ::cuda::std::logical_and; using ::cuda::std::logical_or; using ::cuda::std::logical_not;
-using ::cuda::std::bit_and; using ::cuda::std::bit_or; using ::cuda::std::bit_xor;
+RDMODEL_OPERATORS
 template <class T> struct maximum {
   constexpr __host__ __device__ T operator()(const T& a, const T& b) const { return a < b ? b : a; }
 };
