@@ -99,9 +99,14 @@ class NvrtcProgram:
         missing = stand_ins_for_missing([source, *project.values()], known, self._folders)
         self._headers = {**built_in, **missing, **files, _PRELUDE: _prelude(macros, self._additions())}
 
+    @property
+    def _device_texts(self) -> tuple[str, ...]:
+        """The texts of the program and of the headers of its project, without host code."""
+        return self._text, *self._files.values()
+
     def _additions(self) -> list[str]:
         """Return the lines of the prelude that only some programs need."""
-        texts = (self._text, *self._files.values())
+        texts = self._device_texts
         return [
             *(
                 f"#include <{header}>"
@@ -146,33 +151,32 @@ class NvrtcProgram:
 
     def _variants(self, log: str) -> Iterator[NvrtcProgram]:
         """Yield the program as nvcc may see it, after the compiler failed with a log."""
-        if any(map(_STATEMENT_EXPRESSION.search, (self._text, *self._files.values()))):
-            with_lambdas = copy(self)
-            with_lambdas._text = _with_lambdas(self._text)
+        if any(map(_STATEMENT_EXPRESSION.search, self._device_texts)):
             files = {name: _with_lambdas(text) for name, text in self._files.items()}
-            with_lambdas._headers = {**self._headers, **files}
-            yield with_lambdas
+            yield self._changed(_with_lambdas(self._text), files)
         files = device_code(self._texts, mentions=self._instances, unmarked_members=False)
-        without_host_members = copy(self)
-        without_host_members._text = files.pop(self._name)
-        without_host_members._headers = {**self._headers, **files}
-        if (without_host_members._text, files) != (self._text, self._files):
-            yield without_host_members
+        text = files.pop(self._name)
+        if (text, files) != (self._text, self._files):
+            yield self._changed(text, files)
         if "long long" in log:
-            with_long_integers = copy(without_host_members)
             prelude = f"#define RDMODEL_LONG_INTEGERS\n{self._headers[_PRELUDE]}"
-            with_long_integers._headers = {**without_host_members._headers, _PRELUDE: prelude}
-            yield with_long_integers
+            yield self._changed(text, {**files, _PRELUDE: prelude})
+
+    def _changed(self, text: str, headers: Mapping[str, str]) -> NvrtcProgram:
+        """Return the program with another text, and with other headers of some names."""
+        changed = copy(self)
+        changed._text, changed._headers = text, {**self._headers, **headers}
+        return changed
 
     def _is_of_later_standard(self, options: Sequence[str]) -> bool:
         """Return whether the files may need C++20, and the options name no standard."""
         if any(option.lstrip("-").startswith("std") for option in options):
             return False
-        return any(map(_DESIGNATOR.search, (self._text, *self._files.values())))
+        return any(map(_DESIGNATOR.search, self._device_texts))
 
     def _namespaces(self) -> list[str]:
         """Return the namespaces that the files open: the name of a kernel may do without them."""
-        found = (name for text in (self._text, *self._files.values()) for name in _NAMESPACE.findall(text))
+        found = (name for text in self._device_texts for name in _NAMESPACE.findall(text))
         return [name for name in dict.fromkeys(found) if name not in ("std", "cuda", "nvcuda")]
 
     def _compile(self, library: nvrtc.Nvrtc, flags: Sequence[str]) -> nvrtc.Compilation:
