@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.progress import Progress
-from rdmodel.trace import Columns, Trace, locate_block
+from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, DEFAULT_CHUNK_LINES, Chunk, StoreRule, open_block
 
 MB = 1 << 20
@@ -157,13 +157,10 @@ def transactions_within(trace: Trace, blocks: Iterable[int], line: int, limit: i
     """
     per_lane = 2 if line >= 16 else 16 // line + 1
     for block in blocks:
-        if not trace.stored:
+        lanes = trace.count_lanes(block)
+        if lanes is None:
             return False
-        columns, first = locate_block(trace, block)
-        assert isinstance(columns, Columns)
-        rows = columns.warp_start[[first, first + trace.launch.block_warps]]
-        begin, end = columns.address_start[rows].tolist()
-        limit -= per_lane * (end - begin)
+        limit -= per_lane * lanes
         if limit < 0:
             return False
     return True

@@ -227,6 +227,22 @@ class Trace:
         first = self._first_warp(block)
         return slice_warps(self.columns, first, first + self.launch.block_warps)
 
+    def locate(self, block: int) -> tuple[Columns | Program, int]:
+        """Return what contains a block, and the number of the block's first warp in it; `locate_block` calls this."""
+        return (self.columns, self._first_warp(block)) if self.stored else (self.block(block), 0)
+
+    def count_lanes(self, block: int) -> int | None:
+        """Return the number of addresses of a block, or None if it is not known before the block is made.
+
+        Raises `TraceError` if the trace does not hold the block.
+        """
+        if not self.stored:
+            return None
+        first = self._first_warp(block)
+        rows = self.columns.warp_start[[first, first + self.launch.block_warps]]
+        begin, end = self.columns.address_start[rows].tolist()
+        return int(end - begin)
+
     def _first_warp(self, block: int) -> int:
         """Return the number of the block's first warp in `columns`."""
         assert self.blocks is not None
@@ -239,12 +255,10 @@ class Trace:
 def locate_block(trace: Trace, block: int) -> tuple[Columns | Program, int]:
     """Return the columns or program that contain a block, and the number of the block's first warp in them.
 
-    For a stored trace these are the columns of the whole trace: nothing is copied, however long the block. Raises
-    `TraceError` if the trace does not hold the block.
+    For a trace with columns in memory, or mapped, these are the columns of the whole trace: nothing is copied, however
+    long the block. Raises `TraceError` if the trace does not hold the block.
     """
-    if trace.stored:
-        return trace.columns, trace._first_warp(block)
-    return trace.block(block), 0
+    return trace.locate(block)
 
 
 def check_blocks(launch: Launch, blocks: Sequence[int] | None) -> Sequence[int]:

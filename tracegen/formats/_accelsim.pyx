@@ -177,13 +177,14 @@ cdef class Reader:
         self.rows = self.used = 0
         return taken
 
-    def parse(self, bytes text, int64_t at):
+    def parse(self, const uint8_t[::1] text, int64_t at):
         """Parse ``text[at:]`` up to the next event; return (position, lines read, event).
 
-        The position is that of the line of the event, or the end of the text (`DONE`).
+        The position is that of the line of the event, or the end of the text (`DONE`). The text is bytes or a bytearray,
+        not empty: a zero byte follows it.
         """
-        cdef const uint8_t* first = <const uint8_t*><const char*>text
-        cdef const uint8_t* end = first + len(text)
+        cdef const uint8_t* first = &text[0]
+        cdef const uint8_t* end = first + text.shape[0]
         cdef const uint8_t* p = first + at
         cdef const uint8_t* start
         cdef int64_t lines = 0

@@ -26,7 +26,7 @@ cdef extern from *:
     /* Read the hexadecimal digits at `p`, at most 16, as `up_to_sixteen_hex` does. Every x86-64 processor has SSE2. */
     #if defined(__SSE2__) && defined(__x86_64__)
     #include <emmintrin.h>
-    #define RDMODEL_HEX_BY_SSE2 1
+    #define RDMODEL_BY_SSE2 1
 
     static inline int rdmodel_sse2_hex(const uint8_t *p, uint64_t *value) {
         const __m128i v = _mm_loadu_si128((const __m128i *)p);
@@ -43,15 +43,30 @@ cdef extern from *:
         *value = __builtin_bswap64((uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(n, n))) >> (64 - 4 * digits);
         return digits;
     }
+
+    /* Return how many of the 16 characters at `p` belong to the word that they begin, as `pass_opcode` takes it. */
+    static inline int rdmodel_sse2_word(const uint8_t *p) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)p);
+        const __m128i from_0 = _mm_sub_epi8(v, _mm_set1_epi8('0'));
+        const __m128i from_a = _mm_sub_epi8(_mm_or_si128(v, _mm_set1_epi8(0x20)), _mm_set1_epi8('a'));
+        const __m128i digit = _mm_cmpeq_epi8(_mm_min_epu8(from_0, _mm_set1_epi8(9)), from_0);
+        const __m128i letter = _mm_cmpeq_epi8(_mm_min_epu8(from_a, _mm_set1_epi8(25)), from_a);
+        const __m128i sign = _mm_or_si128(
+            _mm_cmpeq_epi8(v, _mm_set1_epi8('.')), _mm_cmpeq_epi8(v, _mm_set1_epi8('_')));
+        const __m128i word = _mm_or_si128(_mm_or_si128(digit, letter), sign);
+        return __builtin_ctz(~(unsigned)_mm_movemask_epi8(word));
+    }
     #else
-    #define RDMODEL_HEX_BY_SSE2 0
+    #define RDMODEL_BY_SSE2 0
     #define rdmodel_sse2_hex(p, value) 0
+    #define rdmodel_sse2_word(p) 0
     #endif
     """
     uint64_t load8 "rdmodel_load8"(const uint8_t* p) noexcept nogil
     int last_zeros "rdmodel_last_zeros"(uint64_t v) noexcept nogil
-    bint HEX_BY_SSE2 "RDMODEL_HEX_BY_SSE2"
+    bint BY_SSE2 "RDMODEL_BY_SSE2"
     int sse2_hex "rdmodel_sse2_hex"(const uint8_t* p, uint64_t* value) noexcept nogil
+    int sse2_word "rdmodel_sse2_word"(const uint8_t* p) noexcept nogil
 
 
 cdef enum:
@@ -90,7 +105,7 @@ cdef inline int up_to_sixteen_hex(const uint8_t* p, uint64_t* value) noexcept no
     """Read the hexadecimal digits at `p`, at most 16, in text with 16 bytes from there on; return their number."""
     cdef uint64_t low = 0
     cdef int digits, more
-    if HEX_BY_SSE2:
+    if BY_SSE2:
         return sse2_hex(p, value)
     digits = up_to_eight_hex(p, value)
     if digits < 8:
@@ -191,6 +206,12 @@ cdef inline int64_t line_end(const uint8_t* text, int64_t at, int64_t end) noexc
 cdef inline void pass_opcode(const uint8_t* text, int64_t* at, int64_t end) noexcept nogil:
     """Skip letters, digits, dots and underscores."""
     cdef uint8_t c
+    cdef int passed
+    while BY_SSE2 and end - at[0] >= 16:
+        passed = sse2_word(text + at[0])
+        at[0] += passed
+        if passed < 16:
+            return
     while at[0] < end:
         c = text[at[0]]
         if not (c'A' <= c <= c'Z' or c'a' <= c <= c'z' or c'0' <= c <= c'9' or c == c'.' or c == c'_'):

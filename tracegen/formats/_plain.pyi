@@ -1,6 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.formats.compressed import Text
+
 class Scanner:
     def __init__(
         self,
@@ -17,4 +19,4 @@ class Scanner:
     @property
     def lines(self) -> int: ...
     def leave_out(self, accesses: NDArray[np.int64], n: int) -> int: ...
-    def scan(self, text: bytes, at: int, accesses: NDArray[np.int64], n: int) -> tuple[int, int, int, int]: ...
+    def scan(self, text: Text, at: int, accesses: NDArray[np.int64], n: int) -> tuple[int, int, int, int]: ...

@@ -1,11 +1,16 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.formats.compressed import Text
+
 def parse(
-    text: bytes,
+    text: Text,
     at: int,
     block_id: int,
     warps: int,
+    needs: int,
     last_address: int,
     longest: int,
     names: NDArray[np.uint8],
@@ -13,15 +18,9 @@ def parse(
     kinds: NDArray[np.uint8],
     opcodes: int,
     records: NDArray[np.int64],
-    block: NDArray[np.int64],
-    warp: NDArray[np.int64],
-    pc: NDArray[np.int32],
-    op: NDArray[np.uint8],
-    space: NDArray[np.uint8],
-    size: NDArray[np.uint8],
-    mask: NDArray[np.uint32],
-    addresses: NDArray[np.int64],
-    rows: int,
+    rows: NDArray[Any],
+    row: int,
+    words: NDArray[np.int64],
     used: int,
     last_lanes: int,
     drops_lanes: bool,

@@ -3,17 +3,19 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from tracegen.formats._equal_words cimport GROUP, Words, read_groups
 from tracegen.formats._lex cimport MAX_WIDTH, find_opcode, line_end, pass_opcode, read_hex, read_hex_of_width
+from tracegen.formats.ordering._rows cimport CACHE_OP_SHIFT, NO_ACCESS, Row, pack
 
 cdef enum:
     LANES = 32
-    NO_ACCESS = 255             # in `op`: the instruction counts for the gap of the next one
     SHARED_WINDOW = 1 << 18     # lower addresses of an opcode with both kinds are offsets in shared memory
 
 # Events that the caller handles; tracegen.formats.ppt has the same numbers. Those from 10 on are mistakes in a line.
 cdef enum:
     FINE = 0
     NEW_OPCODE = 2
+    FULL = 4
     MALFORMED = 10
     BAD_ADDRESS = 11
     TOO_MANY = 12
@@ -36,16 +38,25 @@ cdef inline int read_addresses(
     int64_t* width,
     uint64_t last,
     bint has_shared,
-    int64_t* out,
+    Words* words,
     int* lanes,
 ) noexcept nogil:
-    """Read the addresses to the end of the line at `stop`; write those that are not in shared memory.
+    """Read the addresses to the end of the line at `stop` as the values of `words`, without those in shared memory.
 
     `width` is that of the last address with its blank, in this line or an earlier one: most have the same.
     """
     cdef uint64_t value = 0
-    cdef int64_t start
+    cdef int64_t start, i
     cdef int n = 0
+    while at < stop and text[at] == c' ':
+        at += 1
+    if not has_shared:
+        n = GROUP * <int>read_groups(text + at, text + end, width[0] - 3, words)
+        at += n * width[0]
+        if words.zeros or words.any > last:
+            for i in range(n):
+                if <uint64_t>(words.values[i] - 1) >= last:  # 0, or above the last one
+                    return BAD_ADDRESS
     while True:
         while at < stop and (text[at] == c' ' or text[at] == c'\r'):
             at += 1
@@ -65,7 +76,7 @@ cdef inline int read_addresses(
             continue
         if n == LANES:
             return TOO_MANY
-        out[n] = <int64_t>value
+        words.values[n] = <int64_t>value
         n += 1
 
 
@@ -74,6 +85,7 @@ def parse(
     int64_t at,
     int64_t block_id,
     int64_t warps,
+    uint64_t needs,
     int64_t last_address,
     int64_t longest,
     const uint8_t[:, ::1] names,
@@ -81,28 +93,22 @@ def parse(
     const uint8_t[:, ::1] kinds,
     int64_t opcodes,
     int64_t[::1] records,
-    int64_t[::1] block,
-    int64_t[::1] warp,
-    int32_t[::1] pc,
-    uint8_t[::1] op,
-    uint8_t[::1] space,
-    uint8_t[::1] size,
-    uint32_t[::1] mask,
-    int64_t[::1] addresses,
-    int64_t rows,
+    Row[::1] rows,
+    int64_t row,
+    int64_t[::1] words,
     int64_t used,
     int last_lanes,
     bint drops_lanes,
     int64_t[::1] dropped,
 ):
-    """Append the instructions of block `block_id` in ``text[at:]`` to the arrays, which hold `rows` and `used` already.
+    """Append the instructions of block `block_id` in ``text[at:]`` to `rows`, and their packed addresses to `words`.
 
-    `rows` counts instructions and `used` addresses. The records of each opcode are dealt to the `warps` in turn;
-    `records` counts the turns by opcode. The last warp has `last_lanes` lanes, and records with more addresses pass its
-    turn over. If it is the only one, they are a mistake or, with `drops_lanes`, lose the others, which ``dropped[0]``
-    counts. The arrays need room for one instruction per 3 bytes of text and one more,
-    `addresses` for one per 4 bytes and 32 more. The function stops before the first line that the caller must handle.
-    Returns (position, lines read, rows, used, event).
+    These hold `row` and `used` already. All instructions get the same `needs`. The records of each opcode are dealt to
+    the `warps` in turn; `records` counts the turns by opcode. The last warp has `last_lanes` lanes, and records with
+    more addresses pass its turn over. If it is the only one, they are a mistake or, with `drops_lanes`, lose the
+    others, which ``dropped[0]`` counts. `names`, `lengths` and `kinds` describe the first `opcodes` opcodes, as in
+    `OpcodeTable`. The function stops before the first line that the caller must handle; FULL asks for room for a row
+    and 32 words. Returns (position, lines read, row, used, event).
     """
     cdef int64_t end = text.shape[0]
     cdef int64_t lines = 0
@@ -110,15 +116,20 @@ def parse(
     cdef int64_t width = MAX_WIDTH
     cdef int event = FINE
     cdef int lanes = 0
+    cdef Words found
+    cdef Row* out
     cdef const uint8_t* p
     if at >= end:
-        return at, 0, rows, used, FINE
+        return at, 0, row, used, FINE
     p = &text[0]
     with nogil:
         while at < end:
             start = at
             stop = line_end(p, at, end)
             lines += 1
+            if row >= rows.shape[0] or words.shape[0] - used < LANES:
+                event = FULL
+                break
             if stop - start > longest:
                 event = TOO_LONG
                 break
@@ -133,9 +144,7 @@ def parse(
             if code < 0:
                 event = NEW_OPCODE
                 break
-            event = read_addresses(
-                p, at, stop, end, &width, <uint64_t>last_address, kinds[code, 3], &addresses[used], &lanes
-            )
+            event = read_addresses(p, at, stop, end, &width, <uint64_t>last_address, kinds[code, 3], &found, &lanes)
             if event:
                 break
             if kinds[code, 0] == NO_ACCESS:
@@ -149,17 +158,22 @@ def parse(
                 else:
                     event = NO_THREAD
                     break
-            block[rows] = block_id
-            warp[rows] = records[code] % warps
+            out = &rows[row]
+            out.key = block_id * warps + records[code] % warps
             records[code] += 1
-            pc[rows] = <int32_t>code
-            op[rows] = kinds[code, 0] if lanes else NO_ACCESS
-            space[rows] = kinds[code, 1]
-            size[rows] = kinds[code, 2]
-            mask[rows] = <uint32_t>0xFFFFFFFF >> (LANES - lanes) if lanes else 0
-            used += lanes
-            rows += 1
+            out.needs = needs
+            out.pc = <int32_t>code
+            out.gap = 0
+            out.op = kinds[code, 0] if lanes else NO_ACCESS
+            out.space = kinds[code, 1]
+            out.size = kinds[code, 2]
+            out.flags = kinds[code, 4] << CACHE_OP_SHIFT
+            out.mask = 0
+            if lanes:
+                out.mask = <uint32_t>0xFFFFFFFF >> (LANES - lanes)
+                out.flags |= pack(found.values, lanes, &words[used], &used)
+            row += 1
             at = stop + 1
     if event:
-        return start, lines - 1, rows, used, event
-    return min(at, end), lines, rows, used, FINE
+        return start, lines - 1, row, used, event
+    return min(at, end), lines, row, used, FINE

@@ -3,8 +3,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.formats.compressed import Text
+
 def parse(
-    text: bytes,
+    text: Text,
     at: int,
     threads: int,
     last_address: int,

@@ -21,13 +21,23 @@ from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import TraceError
 from tracegen.formats.names import COMPRESSED_EXTENSIONS
 
+Text = bytes | bytearray
+"""A piece of a file. A zero byte follows it in memory."""
+
 CHUNK_BYTES = 1 << 20
 """Bytes of text that readers of lines work on at a time."""
+
+_FIRST_CHUNK_BYTES = 1 << 16
+"""Bytes of the first of these pieces, of which each is twice as long as the one before: many files are small."""
 
 STDIN = Path("stdin")
 """This very object, not an equal one, stands for standard input where a reader takes the path of a file."""
 
-_STREAM_BUFFER_BYTES = 1 << 20
+_STREAM_BUFFER_BYTES = 1 << 16
+"""Bytes that a stream reads ahead; longer reads go past its buffer to their place."""
+
+_DECOMPRESSED_BYTES = 1 << 20
+"""Bytes that are decompressed at a time, at most."""
 
 _XZ_MEMORY_BYTES = 256 << 20
 _ZSTD_WINDOW_LOG = 27
@@ -56,25 +66,38 @@ def first_bytes(path: str | os.PathLike[str], count: int) -> bytes:
         return stream.read(count)
 
 
-def whole_lines(stream: BinaryIO, max_line_bytes: int, chunk_bytes: int | None = None) -> Iterator[bytes]:
-    """Yield the rest of a stream in pieces of about `chunk_bytes` (default: `CHUNK_BYTES`) that end with a newline.
+def whole_lines(stream: BinaryIO, max_line_bytes: int, chunk_bytes: int | None = None) -> Iterator[bytearray]:
+    """Yield the rest of a stream in pieces of up to `chunk_bytes` (default: `CHUNK_BYTES`) that end with a newline.
 
-    Only the last piece, which is a single line, may lack its newline (`is_cut`). A line of more than `max_line_bytes`
-    may be cut, but keeps more than `max_line_bytes`: memory is bounded, and a parser still sees that the line is too
-    long.
+    A piece is valid until the next one, which takes its memory. Only the last piece, which is a single line, may lack
+    its newline (`is_cut`). A line of more than `max_line_bytes` may be cut, but keeps more than `max_line_bytes`:
+    memory is bounded, and a parser still sees that the line is too long.
     """
-    tail = b""
-    while data := stream.read(CHUNK_BYTES if chunk_bytes is None else chunk_bytes):
-        end = data.rfind(b"\n") + 1
+    most = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
+    chunk = min(most, _FIRST_CHUNK_BYTES)
+    text = bytearray()
+    tail = b""  # the beginning of a line
+    while True:
+        # Only what was cut off from the last piece is filled with zeros, and the stream writes to its place directly.
+        text += bytes(max(len(tail) + chunk - len(text), 0))
+        text[: len(tail)] = tail
+        with memoryview(text) as memory, memory[len(tail) : len(tail) + chunk] as place:
+            read = stream.readinto(place)  # type: ignore[attr-defined]
+        filled = len(tail) + read
+        end = text.rfind(b"\n", len(tail), filled) + 1
+        if not read:
+            del text[filled:]
+            if text:
+                yield text
+            return
+        tail = bytes(text[end : min(filled, end + max_line_bytes + 1)])
         if end:
-            yield b"".join((tail, memoryview(data)[:end]))  # copies the data once
-            tail = b""
-        tail = (tail + data[end : end + max_line_bytes + 1])[: max_line_bytes + 1]
-    if tail:
-        yield tail
+            del text[end:]
+            yield text
+        chunk = min(2 * chunk, most)
 
 
-def is_cut(text: bytes) -> bool:
+def is_cut(text: Text) -> bool:
     """Tell whether a piece of `whole_lines` is a last line without a newline, unless it is blank.
 
     Part of its last word may be missing: another number would be read. Tools that write lines end the last one, too.
@@ -82,7 +105,7 @@ def is_cut(text: bytes) -> bool:
     return not text.endswith(b"\n") and not text.isspace()
 
 
-def line_end(text: bytes, position: int) -> int:
+def line_end(text: Text, position: int) -> int:
     """Return the position of the next newline, or the length of the text if there is none."""
     end = text.find(b"\n", position)
     return len(text) if end < 0 else end
@@ -162,7 +185,7 @@ class _CheckedStream(io.RawIOBase):
         try:
             if self._source is self._file:
                 return self._file.readinto(buffer)  # type: ignore[no-any-return]
-            data = self._source.read(min(len(buffer), _STREAM_BUFFER_BYTES))
+            data = self._source.read(min(len(buffer), _DECOMPRESSED_BYTES))
         except self._failures as error:
             why = "is damaged or ends early" if self.compressed else "cannot be read"
             raise TraceError(f"{self._name}: {why}: {getattr(error, 'strerror', None) or error}") from None

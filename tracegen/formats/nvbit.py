@@ -30,15 +30,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import LAST_ADDRESS, WARP, Launch
+from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Launch
 from rdmodel.trace.lanes import ALL_LANES, last_warp_mask
 from tracegen.formats._nvbit import parse
-from tracegen.formats.compressed import is_cut, line_end, open_stream, whole_lines
+from tracegen.formats.compressed import Text, is_cut, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import advise_about_missing_blocks, fill_grid
 from tracegen.formats.launch_entries import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
+from tracegen.formats.ordering.packed import PackedInstructions
 from tracegen.formats.ordering.partial_warps import place_last_warps
-from tracegen.formats.parsed_instructions import InstructionBuffer
+from tracegen.formats.packed_trace import PackedTrace
+from tracegen.formats.parsed_instructions import FULL_EVENT, ParsedInstructions
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.sass_opcodes import OpcodeTable
 from tracegen.limits import MAX_BLOCK_THREADS
@@ -51,9 +53,6 @@ MAX_GRID_BLOCKS = 1 << 56
 
 _MEMTRACE_PREFIX = b"MEMTRACE: "
 _MAX_MEMTRACE_LINE_BYTES = 1 << 16
-
-_MIN_MEMTRACE_RECORD_BYTES = 128
-"""Lower bound of the length of a record, which bounds the records in a chunk of text."""
 
 _MIN_CUT_PREFIX_BYTES = 4
 """Bytes of the prefix by which a cut line of the tool is recognised that follows output of the program."""
@@ -183,7 +182,7 @@ class _MemtraceReader:
         self._chosen: LaunchEntry | None = None
         self._shift: int | None = None  # announced launch number minus the one in its records; None: unknown
         self._opcodes = OpcodeTable()
-        self._instructions = InstructionBuffer()
+        self._instructions = ParsedInstructions()
         self._threads = ALL_LANES  # those that any warp of the chosen launch may have
         self._dropped = np.zeros(1, np.int64)  # lanes
         self._line = 1
@@ -200,6 +199,10 @@ class _MemtraceReader:
             raise self._choice.no_match_error([(a.number, a.launch.kernel) for a in self._announced])
         launch, skipped = self._chosen.launch, self._log.skipped
         where = f"{self._name}: launch {self._chosen.number}"
+        advice = advise_about_missing_blocks(lenient=self._lenient)
+        if (packed := self._finish_packed(launch, where)) is not None:
+            skipped = replace(skipped, lanes=int(self._dropped[0]))
+            return PackedTrace(launch, packed, skipped=skipped, advice=advice)
         columns, blocks = self._instructions.finish(where)
         try:
             columns, dropped = place_last_warps(columns, blocks, launch, drop_lanes=self._lenient)
@@ -208,26 +211,35 @@ class _MemtraceReader:
         skipped = replace(skipped, lanes=int(self._dropped[0]) + dropped)
         if self._lenient:
             columns, blocks, skipped = fill_grid(launch, columns, blocks, skipped)
-        advice = advise_about_missing_blocks(lenient=self._lenient)
         return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, advice=advice)
+
+    def _finish_packed(self, launch: Launch, where: str) -> PackedInstructions | None:
+        """Return packed instructions, or None if they need columns: to place last warps, or to fill up the grid."""
+        if last_warp_mask(launch) != ALL_LANES:
+            return None
+        packed = self._instructions.finish_packed(where)
+        return None if packed is None or (self._lenient and len(packed.blocks) < launch.blocks) else packed
 
     # ---- Lines
 
-    def _read_chunk(self, text: bytes) -> None:
-        rows = len(text) // _MIN_MEMTRACE_RECORD_BYTES + 2
-        arrays = self._instructions.reserve(rows, rows * WARP)
+    def _read_chunk(self, text: Text) -> None:
         grid = np.array(self._chosen.launch.grid if self._chosen else (0, 0, 0), np.int64)
-        at = rows = used = 0
+        at = 0
         while at < len(text):
             wanted, shift, announced = self._parser_launches()
-            at, lines, rows, used, event = parse(
-                text, at, wanted, shift, announced, grid, SM_WARP_SLOTS, LAST_ADDRESS, _MAX_MEMTRACE_LINE_BYTES,
+            at, lines, row, used, event = parse(
+                text, at, wanted, shift, announced, grid, SM_WARP_SLOTS, ALL_NEEDS, LAST_ADDRESS,
+                _MAX_MEMTRACE_LINE_BYTES,
                 self._opcodes.names, self._opcodes.lengths, self._opcodes.kinds, self._opcodes.count,
-                *arrays, rows, used, self._threads, self._lenient, self._dropped,
+                *self._instructions.room, self._threads, self._lenient, self._dropped,
             )  # fmt: skip
+            self._instructions.take(row, used)
             self._line += lines
             if not event:
                 break
+            if event == FULL_EVENT:
+                self._instructions.make_room()
+                continue
             end = line_end(text, at)
             # The compiled code continues after this line, or with it if it now knows the opcode or launch in it.
             problem, again = self._handle(event, text[text.find(_MEMTRACE_PREFIX, at, end) if event < 10 else at : end])
@@ -237,9 +249,8 @@ class _MemtraceReader:
                 grid[:] = self._chosen.launch.grid
             if problem or not again:
                 at, self._line = end + 1, self._line + 1
-        self._instructions.append(rows, used, self._opcodes.cache_ops)
 
-    def _handle(self, event: int, line: bytes) -> tuple[str | None, bool]:
+    def _handle(self, event: int, line: Text) -> tuple[str | None, bool]:
         """Handle a line that the compiled code stopped at; return a problem or None, and whether to parse it again."""
         if event == _LAUNCH_EVENT:
             return self._add_announcement(line), False
@@ -248,10 +259,10 @@ class _MemtraceReader:
         match = _RECORD.match(line)
         assert match is not None
         if event == _NEW_OPCODE_EVENT:
-            return self._opcodes.add(match[2]), True
+            return self._opcodes.add(bytes(match[2])), True
         return self._detect_shift(int(match[1])), True
 
-    def _report(self, problem: str, line: bytes) -> None:
+    def _report(self, problem: str, line: Text) -> None:
         specific = line[max(line.find(b"CTA "), 0) :]  # the part before it is the same in all records
         self._log.report(f"{self._name}:{self._line}: {problem}, found {quote(specific)}")
 
@@ -263,7 +274,7 @@ class _MemtraceReader:
             return -1, 0, np.empty(0, np.int64)
         return -1 if self._chosen is None else self._chosen.number, self._shift, self._numbers.array
 
-    def _add_announcement(self, line: bytes) -> str | None:
+    def _add_announcement(self, line: Text) -> str | None:
         announced = _parse_launch(line)
         if isinstance(announced, str):
             return announced
@@ -295,7 +306,7 @@ class _MemtraceReader:
         return f"launch {number} has not been announced"
 
 
-def _parse_launch(line: bytes) -> LaunchEntry | str:
+def _parse_launch(line: Text) -> LaunchEntry | str:
     """Return the launch that a line announces, or a message if the line is malformed."""
     match = _LAUNCH_LINE.fullmatch(line)
     if match is None:
@@ -317,14 +328,14 @@ def _parse_launch(line: bytes) -> LaunchEntry | str:
     return LaunchEntry(number, launch)
 
 
-def _may_be_record(line: bytes) -> bool:
+def _may_be_record(line: Text) -> bool:
     """Tell whether a cut line may have been the tool's, not the program's, whose output may end without a newline."""
     start = len(_MEMTRACE_PREFIX)
     ends = (_MEMTRACE_PREFIX[:length] for length in range(_MIN_CUT_PREFIX_BYTES, start))
     return _MEMTRACE_PREFIX in line or _MEMTRACE_PREFIX.startswith(line) or line.endswith(tuple(ends))
 
 
-def _describe_addresses(line: bytes) -> str:
+def _describe_addresses(line: Text) -> str:
     """Return the first malformed address of a record as a part of a message, else the number of addresses."""
     words = line.rpartition(b" - ")[2].split()
     for word in words:

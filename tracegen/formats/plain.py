@@ -27,7 +27,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._line_groups import LineGrouper
 from tracegen.formats._plain import Scanner
-from tracegen.formats.compressed import is_cut, kernel_name, line_end, open_stream, whole_lines
+from tracegen.formats.compressed import Text, is_cut, kernel_name, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import advise_about_missing_blocks, can_fill, fill_grid, insert_empty_blocks
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
@@ -207,7 +207,7 @@ class _PlainReader:
             LAST_ADDRESS, _MAX_LINE_BYTES, MAX_SIZE, DEFAULT_SIZE,
         )  # fmt: skip
 
-    def _read_chunk(self, text: bytes, scanner: Scanner) -> None:
+    def _read_chunk(self, text: Text, scanner: Scanner) -> None:
         at = 0
         while at < len(text):
             room = self._accesses.reserve(_ROOM)

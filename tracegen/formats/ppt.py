@@ -35,15 +35,16 @@ from numpy.typing import NDArray
 
 from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import TraceError
-from rdmodel.trace import LAST_ADDRESS, WARP, Launch
+from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, WARP, Launch
 from rdmodel.trace.lanes import last_warp_mask
 from tracegen.formats._ppt import parse
-from tracegen.formats.compressed import is_cut, line_end, open_stream, whole_lines
+from tracegen.formats.compressed import Text, is_cut, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import advise_about_missing_blocks, can_fill, insert_empty_blocks
 from tracegen.formats.launch_entries import LaunchChoice, LaunchEntry
 from tracegen.formats.names import COMPRESSED_EXTENSIONS
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
-from tracegen.formats.parsed_instructions import InstructionBuffer
+from tracegen.formats.packed_trace import PackedTrace
+from tracegen.formats.parsed_instructions import FULL_EVENT, ParsedInstructions
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.sass_opcodes import OpcodeTable
 from tracegen.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
@@ -58,8 +59,6 @@ _MEM_FILE_NAME = re.compile(r"kernel_(\d{1,9})_block_(\d{1,10})\.mem")
 _FIRST_RECORD = re.compile(rb"\s*(?:=+\s+)+[A-Z][A-Z0-9]*(?:\.\w+)*(?: +0x[0-9a-fA-F]+)+ *\r?\n")
 _NESTING_ERRORS = (RecursionError, MemoryError)
 _NEW_OPCODE_EVENT = 2
-_MIN_MEM_RECORD_BYTES = len("LD\n")
-_MIN_MEM_ADDRESS_BYTES = len(" 0x1")
 _MEM_PROBLEMS = {
     10: "expected an opcode and addresses '0x..'",
     11: f"addresses must be 0x1 to {LAST_ADDRESS:#x}",
@@ -289,7 +288,7 @@ class _MemFilesReader:
         self._launch, self._is_folder = launch, is_folder
         self._log = SkipLog(lenient)
         self._opcodes = OpcodeTable()
-        self._instructions = InstructionBuffer(Gathering(launch.block_warps, memory=memory))
+        self._instructions = ParsedInstructions(Gathering(launch.block_warps, memory=memory))
         self._blocks: list[int] = []
         self._last_lanes = last_warp_mask(launch).bit_count()
         self._dropped = np.zeros(1, np.int64)  # lanes
@@ -319,38 +318,41 @@ class _MemFilesReader:
                     break
                 line = self._read_chunk(str(path), block, text, records, line)
 
-    def _read_chunk(self, name: str, block: int, text: bytes, records: NDArray[np.int64], line: int) -> int:
-        arrays = self._instructions.reserve(
-            len(text) // _MIN_MEM_RECORD_BYTES + 2, len(text) // _MIN_MEM_ADDRESS_BYTES + WARP
-        )
+    def _read_chunk(self, name: str, block: int, text: Text, records: NDArray[np.int64], line: int) -> int:
         opcodes = self._opcodes
-        at = rows = used = 0
+        at = 0
         while at < len(text):
-            at, lines, rows, used, event = parse(
-                text, at, block, self._launch.block_warps, LAST_ADDRESS, _MAX_MEM_LINE_BYTES,
+            at, lines, row, used, event = parse(
+                text, at, block, self._launch.block_warps, ALL_NEEDS, LAST_ADDRESS, _MAX_MEM_LINE_BYTES,
                 opcodes.names, opcodes.lengths, opcodes.kinds, opcodes.count, records,
-                *arrays, rows, used, self._last_lanes, self._log.lenient, self._dropped,
+                *self._instructions.room, self._last_lanes, self._log.lenient, self._dropped,
             )  # fmt: skip
+            self._instructions.take(row, used)
             line += lines
             if not event:
                 break
+            if event == FULL_EVENT:
+                self._instructions.make_room()
+                continue
             end = line_end(text, at)
             words = text[at:end].split(maxsplit=1)
-            problem = opcodes.add(words[0]) if event == _NEW_OPCODE_EVENT else _MEM_PROBLEMS[event]
+            problem = opcodes.add(bytes(words[0])) if event == _NEW_OPCODE_EVENT else _MEM_PROBLEMS[event]
             if problem:
                 self._log.report(f"{name}:{line}: {problem}, found {quote(text[at:end])}")
                 at, line = end + 1, line + 1
-        self._instructions.append(rows, used, opcodes.cache_ops)
         return line
 
     def finish(self, launch_name: str) -> RecordedTrace:
         """Return the trace of all files that were read."""
         launch = self._launch
         self._log.count_lanes(int(self._dropped[0]))
+        advice = advise_about_missing_blocks(lenient=True) if self._is_folder else "read the folder of its file instead"
+        packed = None if self._fill_grid else self._instructions.finish_packed(launch_name)
+        if packed is not None and len(packed.blocks) == len(self._blocks):
+            return PackedTrace(launch, packed, skipped=self._log.skipped, advice=advice)
         columns, blocks = self._instructions.finish(launch_name)
         fill = self._fill_grid and can_fill(launch, len(columns))
         all_blocks = range(launch.blocks) if fill else self._blocks
         if len(blocks) < len(all_blocks):
             columns, blocks = insert_empty_blocks(columns, blocks, all_blocks, launch.block_warps), all_blocks
-        advice = advise_about_missing_blocks(lenient=True) if self._is_folder else "read the folder of its file instead"
         return RecordedTrace(launch, columns, blocks, trusted=True, skipped=self._log.skipped, advice=advice)

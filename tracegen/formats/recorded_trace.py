@@ -14,7 +14,7 @@ MAX_SKIPPED_EXAMPLES = 5
 _MAX_QUOTED_CHARACTERS = 60
 
 
-def quote(line: bytes | str) -> str:
+def quote(line: bytes | bytearray | str) -> str:
     """Return the beginning of a line, whatever it contains, as one line of text for a message."""
     start = line[:_MAX_QUOTED_CHARACTERS]
     quoted = repr((start if isinstance(start, str) else start.decode("latin-1")).rstrip("\r\n"))
@@ -55,7 +55,7 @@ class SkipLog:
             raise TraceError(message)
         self.skipped = self.skipped.add(message)
 
-    def report_cut_line(self, name: str, number: int, line: bytes) -> None:
+    def report_cut_line(self, name: str, number: int, line: bytes | bytearray) -> None:
         """Report that the last line of file `name`, its `number`-th, lacks the end that complete lines have."""
         message = f"{name}:{number}: the last line is incomplete, as if the file were cut off, found {quote(line)}"
         self.report(message if self.lenient else f"{message}; --lenient leaves it out")

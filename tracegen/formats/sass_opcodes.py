@@ -101,15 +101,14 @@ class OpcodeTable:
     """The opcodes that a reader has met so far, as arrays in which compiled parsers look them up.
 
     `names` has the characters of opcode i and `lengths` their number. `kinds` has its op (`NO_ACCESS_OP` for no
-    access), space and size, and 1 if its records may also list addresses in shared memory (``LDGSTS``). `cache_ops` has
-    its cache operator.
+    access), space and size, 1 if its records may also list addresses in shared memory (``LDGSTS``), and its cache
+    operator.
     """
 
     def __init__(self) -> None:
         self.names = np.zeros((_MAX_OPCODES, _MAX_OPCODE_BYTES), np.uint8)
         self.lengths = np.zeros(_MAX_OPCODES, np.int64)
-        self.kinds = np.zeros((_MAX_OPCODES, 4), np.uint8)
-        self.cache_ops = np.zeros(_MAX_OPCODES, np.uint8)
+        self.kinds = np.zeros((_MAX_OPCODES, 5), np.uint8)
         self.count = 0
 
     def add(self, name: bytes) -> str | None:
@@ -126,6 +125,6 @@ class OpcodeTable:
         self.names[self.count, : len(name)] = np.frombuffer(name, np.uint8)
         self.lengths[self.count] = len(name)
         kind = (NO_ACCESS_OP, 0, 4, 0) if access is None else (*access[:3], text.startswith("LDGSTS"))
-        self.kinds[self.count], self.cache_ops[self.count] = kind, 0 if access is None else access.cache_op
+        self.kinds[self.count] = (*kind, 0 if access is None else access.cache_op)
         self.count += 1
         return None

@@ -33,9 +33,10 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from rdmodel.trace.lanes import last_warp_mask
 from tracegen.formats._accelsim import Event, Reader
-from tracegen.formats.compressed import first_bytes, is_cut, kernel_name, line_end, open_stream, whole_lines
+from tracegen.formats.compressed import Text, first_bytes, is_cut, kernel_name, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import insert_empty_blocks
 from tracegen.formats.ordering.gathering import Gathering
+from tracegen.formats.packed_trace import PackedTrace
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.limits import MAX_BLOCK_THREADS
 
@@ -244,6 +245,9 @@ class TracegFile:
         if not self._rows:
             raise TraceError(f"{self._name}: no memory instructions in {self._blocks.count} blocks")
         launch = self._header.launch()
+        packed = self._gathering.finish_packed()
+        if packed is not None and len(packed.blocks) == self._blocks.count:
+            return PackedTrace(launch, packed, skipped=self._log.skipped)
         columns, blocks = self._gathering.finish()
         if len(blocks) < self._blocks.count:
             all_blocks = self._blocks.ids()
@@ -251,7 +255,7 @@ class TracegFile:
             blocks = all_blocks.tolist()
         return RecordedTrace(launch, columns, blocks, trusted=True, skipped=self._log.skipped)
 
-    def _read_text(self, text: bytes) -> None:
+    def _read_text(self, text: Text) -> None:
         at = 0
         while at < len(text):
             at, lines, event = self._reader.parse(text, at)
@@ -262,10 +266,10 @@ class TracegFile:
                 at = self._handle(text, at, event)
         self._gather()
 
-    def _handle(self, text: bytes, at: int, event: int) -> int:
+    def _handle(self, text: Text, at: int, event: int) -> int:
         """Handle a line that the compiled reader stopped at; return the position where it continues."""
         end = line_end(text, at)
-        line = text[at:end]
+        line = bytes(text[at:end])
         if event == Event.HEADER:
             problem = self._add_header_line(line)
         elif event == Event.BLOCK:

@@ -1,5 +1,7 @@
 """Addresses in the texts of NVBit and PPT-GPU, in and out of the tools' usual form, against regular expressions."""
 
+import functools
+import operator
 import re
 
 import pytest
@@ -13,6 +15,7 @@ from tests.support.examples import examples
 from tests.support.trace_files import file_writer
 from tracegen import formats
 from tracegen.formats import compressed
+from tracegen.formats._nvbit import read_words
 
 WORD = re.compile(r"0[xX]0*([0-9a-fA-F]{1,16})")
 HEADER = nvbit_texts.header(grid=(1, 1, 1), block=(32, 1, 1))
@@ -120,3 +123,49 @@ def test_a_record_of_ppt_gpu_has_words_with_blanks_between_them(written, line, c
         else:
             with pytest.raises(TraceError, match=rf"kernel_1_block_0\.mem:5: {problem}"):
                 formats.read(path, block=(32, 1, 1))
+
+
+def leading_groups(text, digits):
+    """Return the values of the groups of four words of one length at the start of a text, at most eight groups."""
+    word = rb"0[xX]([0-9a-fA-F]{%d}) " % digits
+    values = []
+    while len(values) < 32 and len(text) >= 4 * (digits + 3) + 16:
+        match = re.match(word * 4, text)
+        if match is None:
+            break
+        values += [int(number, 16) for number in match.groups()]
+        text = text[match.end() :]
+    return values
+
+
+@relaxed
+@given(
+    digits=st.integers(1, 16),
+    numbers=st.lists(st.one_of(st.just(0), st.integers(0, 2**64 - 1)), max_size=40),
+    upper=st.booleans(),
+    damage=st.one_of(st.none(), st.tuples(st.integers(0, 1 << 12), st.integers(0, 255))),
+    tail=st.integers(0, 40),
+)
+def test_words_of_one_length_are_read_alike_with_and_without_wide_instructions(digits, numbers, upper, damage, tail):
+    form = f"0{digits}{'X' if upper else 'x'}"
+    text = bytearray("".join(f"0x{number % 16**digits:{form}} " for number in numbers).encode() + b"\n" * tail + b"M")
+    if damage:
+        text[damage[0] % len(text)] = damage[1]
+    expected = leading_groups(bytes(text), digits)
+    for by_hand in (False, True):
+        values, bits, zeros = read_words(bytes(text), digits, by_hand)
+        assert [value % 2**64 for value in values] == expected
+        if len(values) == 32:
+            assert bits == functools.reduce(operator.or_, expected)
+            assert zeros == sum(1 << i for i, value in enumerate(expected) if value == 0)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_no_character_but_a_digit_passes_for_one_in_a_group(by_hand):
+    good = b"0x0123456789abcdef " * 4 + b"\n" * 20
+    for at in range(19):
+        for code in range(256):
+            text = bytearray(good)
+            text[19 + at] = code
+            found = [value % 2**64 for value in read_words(bytes(text), 16, by_hand)[0]]
+            assert found == leading_groups(bytes(text), 16)

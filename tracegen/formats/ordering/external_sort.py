@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, BinaryIO
 
@@ -34,6 +34,7 @@ class TemporaryFile:
             self._file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
         except OSError as error:
             raise temporary_file_error(error) from error
+        self.keeps = False  # whether all of it stays: nothing is released
         weakref.finalize(self, self._file.close)
 
     def write(self, values: NDArray[Any]) -> None:
@@ -58,7 +59,7 @@ class TemporaryFile:
     def forget(self, begin: int, end: int) -> int:
         """Release the whole pages in bytes `begin` to `end`, if the system can; return where the last one ends."""
         begin, end = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
-        if begin < end and (fallocate := _fallocate()) is not None:
+        if begin < end and not self.keeps and (fallocate := _fallocate()) is not None:
             fallocate(self._file.fileno(), _PUNCH_HOLE | _KEEP_SIZE, begin, end - begin)
         return max(begin, end)
 
@@ -166,20 +167,36 @@ class SpilledRuns:
 
     def append(self, rows: Rows, words: Words) -> None:
         """Append a run: sorted rows, and their words."""
-        if len(rows):
-            self._runs.append(_SortedRun(self, self._key(rows, 0), self._row, len(rows), self._word))
-            self.rows.write(rows)
-            self.words.write(words)
-            self._row += len(rows)
-            self._word += len(words)
+        self.append_parts([(rows, words)])
+
+    def append_parts(self, parts: Iterable[tuple[Rows, Words]]) -> None:
+        """Append a run that comes in parts: sorted rows, and their words."""
+        row, word, first_key = self._row, self._word, 0
+        for rows, words in parts:
+            if len(rows):
+                first_key = first_key if self._row > row else self._key(rows, 0)
+                self.rows.write(rows)
+                self.words.write(words)
+                self._row += len(rows)
+                self._word += len(words)
+        if self._row > row:
+            self._runs.append(_SortedRun(self, first_key, row, self._row - row, word))
 
     def _key(self, rows: Rows, row: int) -> int:
         return int(rows["key"][row]) & ~self._ignored_mask
 
-    def merged(self, window: int, scratch: Scratch) -> Iterator[tuple[Rows, Words]]:
-        """Yield all rows and words in order, with about `window` rows in memory; each part is valid until the next."""
+    def flush(self) -> None:
+        """Flush the files, so that they can be read; raise `TraceError` if they cannot be written."""
         self.rows.flush()
         self.words.flush()
+
+    def keep(self) -> None:
+        """Keep the runs in the files when they are merged, so that parts of them can still be read."""
+        self.rows.keeps = self.words.keeps = True
+
+    def merged(self, window: int, scratch: Scratch) -> Iterator[tuple[Rows, Words]]:
+        """Yield all rows and words in order, with about `window` rows in memory; each part is valid until the next."""
+        self.flush()
         waiting = sorted(enumerate(self._runs), key=lambda run: run[1].first_key, reverse=True)
         self._runs = []  # not kept here, since a run keeps its last window
         opened: list[tuple[int, _SortedRun]] = []

@@ -8,7 +8,7 @@ spaced addresses are stored as the first one and the step, and addresses near ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from rdmodel.trace import WARP, Columns
 from tracegen.formats.ordering._gather import append_rows
 from tracegen.formats.ordering.columns import ColumnSink
 from tracegen.formats.ordering.external_sort import SpilledRuns
+from tracegen.formats.ordering.packed import BlockIndex, PackedInstructions
 from tracegen.formats.ordering.rows import (
     ADDRESS_BYTES,
     MAX_ROW_BYTES,
@@ -26,8 +27,9 @@ from tracegen.formats.ordering.rows import (
     Rows,
     Scratch,
     Words,
-    count_words,
+    count_lanes,
     sort_rows,
+    sorted_windows,
 )
 
 SORT_MEMORY_BYTES = 64 << 20
@@ -56,11 +58,12 @@ class Gathering:
         run = max(memory * 2 // 5, 2 * MAX_ROW_BYTES)
         self._rows: Rows = np.empty(max(run // 2 // ROW_TYPE.itemsize, 1), ROW_TYPE)
         self._words: Words = np.empty(max(run // 2 // ADDRESS_BYTES, WARP), np.int64)
-        self._used = self._filled = self._lanes = 0
+        self._used = self._filled = 0
         self._max_lanes_in_memory = memory // 2 // ADDRESS_BYTES
         self._window = max(memory // 3 // MAX_ROW_BYTES, 1)
         self._scratch = Scratch()
         self._runs: SpilledRuns | None = None
+        self._index = BlockIndex(self._slots)
 
     def add(self, block: NDArray[np.int64], warp: NDArray[np.int64], columns: Mapping[str, NDArray[Any]]) -> None:
         """Append instructions of any warps, those of a warp in program order.
@@ -87,15 +90,42 @@ class Gathering:
         block, warp = np.ascontiguousarray(block), np.ascontiguousarray(warp)
         at = lane = 0
         while True:
-            at, end, self._used, self._filled = append_rows(
+            at, lane, self._used, self._filled = append_rows(
                 block, warp, self._slots, **arrays,
                 first=at, lane=lane, rows=self._rows, row=self._used, words=self._words, used=self._filled,
             )  # fmt: skip
-            self._lanes += end - lane
-            lane = end
             if at == len(block):
                 break
-            self._flush()
+            self.make_room()
+
+    @property
+    def room(self) -> tuple[Rows, int, Words, int]:
+        """The arrays of rows and of their packed addresses, each with the number that it holds; for compiled parsers.
+
+        The key of a row is ``block * slots + warp``.
+        """
+        return self._rows, self._used, self._words, self._filled
+
+    def take(self, row: int, used: int) -> None:
+        """Take what a parser has written: the arrays of `room` hold `row` rows and `used` words now."""
+        self._used, self._filled = row, used
+
+    def make_room(self) -> None:
+        """Empty the arrays of `room`, which have room for one row with `WARP` words at least.
+
+        Raises `TraceError` if a temporary file cannot be written.
+        """
+        if self._runs is None:
+            self._runs = SpilledRuns()
+        self._index.begin_run()
+        parts = sorted_windows(self._rows[: self._used], self._words[: self._filled], self._scratch)
+        self._runs.append_parts(self._indexed(parts))
+        self._used = self._filled = 0
+
+    def _indexed(self, parts: Iterator[tuple[Rows, Words]]) -> Iterator[tuple[Rows, Words]]:
+        for rows, words in parts:
+            self._index.add(rows)
+            yield rows, words
 
     def finish(self) -> tuple[Columns, Sequence[int]]:
         """Return all instructions, and the ascending ids of the blocks that occur.
@@ -104,26 +134,44 @@ class Gathering:
         be added afterwards. Raises `TraceError` if a block has more warps than `block_warps`, or if a temporary file
         cannot be written.
         """
-        sink = ColumnSink(
-            self._warps, self._slots, in_memory=self._runs is None and self._lanes <= self._max_lanes_in_memory
-        )
-        if self._runs is None:
+        if self._fits_memory():
             rows, words = sort_rows(self._rows[: self._used], self._words[: self._filled], self._scratch)
             del self._rows, self._words
-            start = np.concatenate([[0], np.cumsum(count_words(rows))])
-            step = len(rows) if sink.in_memory else self._window
-            for first in range(0, len(rows), step or 1):
-                last = min(first + step, len(rows))
-                sink.append(rows[first:last], words[start[first] : start[last]])
+            sink = ColumnSink(self._warps, self._slots, in_memory=True)
+            if len(rows):
+                sink.append(rows, words)
             return sink.finish()
-        self._flush()
-        del self._rows, self._words
-        for rows, words in self._runs.merged(self._window, self._scratch):
+        return self._merged(self._close())
+
+    def finish_packed(self) -> PackedInstructions | None:
+        """Return all instructions packed, or None if they fit memory, or are of too many blocks: `finish` returns them.
+
+        Raises `TraceError` as `finish` does.
+        """
+        if self._fits_memory():
+            return None
+        runs = self._close()
+        if not self._index.complete:
+            return None
+        runs.keep()
+        return PackedInstructions(self._warps, self._slots, self._index, runs, lambda: self._merged(runs)[0])
+
+    def _fits_memory(self) -> bool:
+        lanes = count_lanes(self._rows[: self._used])
+        return self._runs is None and int(lanes.sum()) <= self._max_lanes_in_memory
+
+    def _close(self) -> SpilledRuns:
+        """Write the last run, and free the memory for others; return all runs."""
+        if self._used or self._runs is None:
+            self.make_room()
+        assert self._runs is not None
+        self._rows, self._words = self._rows[:0].copy(), self._words[:0].copy()
+        self._scratch = Scratch()
+        self._runs.flush()
+        return self._runs
+
+    def _merged(self, runs: SpilledRuns) -> tuple[Columns, Sequence[int]]:
+        sink = ColumnSink(self._warps, self._slots, in_memory=False)
+        for rows, words in runs.merged(self._window, Scratch()):
             sink.append(rows, words)
         return sink.finish()
-
-    def _flush(self) -> None:
-        if self._runs is None:
-            self._runs = SpilledRuns()
-        self._runs.append(*sort_rows(self._rows[: self._used], self._words[: self._filled], self._scratch))
-        self._used = self._filled = 0

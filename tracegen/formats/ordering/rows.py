@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Op
-from tracegen.formats.ordering._gather import permute
+from tracegen.formats.ordering import _gather
 
 NO_ACCESS_OP = 255
 """Stands in place of an `Op`: an instruction without an access to global, local, constant or texture memory."""
@@ -41,6 +41,11 @@ REGULAR_WORDS = 2
 
 ROW_FIELDS = tuple(name for name in INSTRUCTION_FIELDS if name != "loop_exit")
 ADDRESS_BYTES = 8
+_ROW_WORDS = ROW_TYPE.itemsize // ADDRESS_BYTES
+_WINDOW_ROWS = 1 << 13
+_WINDOW_WORDS = 1 << 15
+"""Words of a row, and the rows and words that are in sorted order at a time; `WARP` words at least."""
+
 MAX_ROW_BYTES = ROW_TYPE.itemsize + WARP * ADDRESS_BYTES
 """Bytes that an instruction takes at most, addresses included."""
 
@@ -80,15 +85,32 @@ class Scratch:
 
 
 def sort_rows(rows: Rows, words: Words, scratch: Scratch) -> tuple[Rows, Words]:
-    """Sort rows by key, stable, and their words likewise; the words may be in `scratch` afterwards."""
-    key = rows["key"]
+    """Return rows sorted by key, stable, and their words likewise; both may be in `scratch`."""
+    return next(_sorted_windows(rows, words, scratch, len(rows), len(words)), (rows, words))
+
+
+def sorted_windows(rows: Rows, words: Words, scratch: Scratch) -> Iterator[tuple[Rows, Words]]:
+    """Yield rows sorted by key, stable, with their words, some at a time; each part is valid until the next."""
+    return _sorted_windows(rows, words, scratch, _WINDOW_ROWS, _WINDOW_WORDS)
+
+
+def _sorted_windows(
+    rows: Rows, words: Words, scratch: Scratch, most_rows: int, most_words: int
+) -> Iterator[tuple[Rows, Words]]:
+    n, key = len(rows), rows["key"]
     if not (key[1:] < key[:-1]).any():
-        return rows, words
-    order = _sorting_order(key)
-    start = np.concatenate([[0], np.cumsum(count_words(rows))])
-    out = scratch.words(len(words))
-    permute(words, start, order, out)
-    return select_rows(rows, order), out
+        yield rows, words
+        return
+    sizes = (_gather.COUNTS, n, n, min(n, most_rows) * _ROW_WORDS)  # 64 bits hold two numbers of an order
+    counts, start, halves, numbers, out_words = np.split(scratch.words(sum(sizes) + most_words), np.cumsum(sizes))
+    order, out_rows = halves.view(np.uint32), numbers.view(ROW_TYPE)
+    rows = np.ascontiguousarray(rows)
+    _gather.sort(rows, start, order, counts)
+    first = 0
+    while first < n:
+        end, used = _gather.select(rows, words, start, order, first, out_rows, out_words)
+        yield out_rows[: end - first], out_words[:used]
+        first = end
 
 
 def select_rows(rows: Rows, indices: NDArray[np.intp]) -> Rows:
@@ -102,16 +124,3 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
     """Return the rows of one part after the other; each part is contiguous in memory, and all have one type."""
     # NumPy copies whole rows much faster as bytes than as records.
     return np.concatenate([part.view(np.uint8) for part in parts]).view(parts[0].dtype)
-
-
-def _sorting_order(key: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the indices that sort keys, stable: by 16 bits at a time, which NumPy does by counting, if possible."""
-    lowest, highest = int(key.min()), int(key.max())
-    if highest - lowest >= 1 << 32:
-        return np.argsort(key, kind="stable")
-    digits = (key - lowest).astype(np.uint32)
-    order = np.argsort(digits.astype(np.uint16), kind="stable")
-    if highest - lowest < 1 << 16:
-        return order
-    high = (digits >> 16).astype(np.uint16)
-    return order[np.argsort(high[order], kind="stable")]
