@@ -1,7 +1,7 @@
 # Read numbers and words in text that is not trusted; `end` is one past its last byte. A reading function gets the
 # position by reference and, on success, moves it behind what it has read.
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memcmp
 
 cdef extern from *:
@@ -227,9 +227,3 @@ cdef inline int64_t find_opcode(
         if lengths[i] == length and memcmp(text, &names[i, 0], <size_t>length) == 0:
             return i
     return -1
-
-
-cdef inline uint32_t lanes_of(uint32_t mask) noexcept nogil:
-    mask -= mask >> 1 & 0x55555555
-    mask = (mask & 0x33333333) + (mask >> 2 & 0x33333333)
-    return ((mask + (mask >> 4)) & 0x0F0F0F0F) * 0x01010101 >> 24

@@ -285,16 +285,23 @@ columns["addresses"] = np.arange(32 * n) if sys.argv[2] == "regular" else rng.in
 gathering = Gathering(8, memory=16 << 20)
 for _ in range(parts):
     gathering.add(rng.integers(0, 1000, n), rng.integers(0, 8, n), columns)
-gathering.finish()
+if sys.argv[3] == "columns":
+    gathering.finish()
+else:
+    packed = gathering.finish_packed()
+    for block in packed.blocks:
+        packed.block(block)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@pytest.mark.parametrize("result", ["columns", "packed"])
 @pytest.mark.parametrize("kind", ["regular", "random"])
-def test_memory_does_not_grow_with_the_trace(kind):
+def test_memory_does_not_grow_with_the_trace(kind, result):
     """23 MB and 72 MB of rows and addresses in 16 MB."""
     command = [sys.executable, "-c", GROWING]
-    runs = [subprocess.run([*command, n, kind], check=True, capture_output=True, text=True) for n in ("8", "25")]
+    given = {"check": True, "capture_output": True, "text": True}
+    runs = [subprocess.run([*command, n, kind, result], **given) for n in ("8", "25")]
     peak = [int(run.stdout) for run in runs]
     unit = 1 if sys.platform == "darwin" else 1024
     assert (peak[1] - peak[0]) * unit < 16 << 20

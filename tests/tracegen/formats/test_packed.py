@@ -171,13 +171,20 @@ def test_a_block_that_the_trace_lacks_is_named_with_advice(written):
             ask(0)
 
 
-def test_a_long_block_is_read_from_columns(written, monkeypatch):
+def test_columns_are_made_where_the_blocks_in_use_would_take_too_much_memory(written, monkeypatch):
     packed, held = both(written(TEXT))
-    monkeypatch.setattr(packed_module, "MAX_PACKED_ROWS", 5)
-    source, first = locate_block(packed, packed.blocks[1])
-    assert source.warps == 2 * len(packed.blocks)
-    assert first == 2
-    same(packed.block(packed.blocks[1]), held.block(packed.blocks[1]))
+    size = max(packed.block(block).nbytes for block in packed.blocks)
+    monkeypatch.setattr(packed_module, "MAX_UNPACKED_BYTES", 3 * size)
+    for block in packed.blocks:  # each is dropped before the next
+        assert locate_block(packed, block)[0].warps == 2
+    part = packed.block(packed.blocks[0]).addresses[3:5]
+    others = [packed.block(block) for block in packed.blocks[1:3]]
+    source, first = locate_block(packed, packed.blocks[3])
+    assert (source.warps, first) == (2 * len(packed.blocks), 6)
+    assert part.tolist() == held.block(packed.blocks[0]).addresses[3:5].tolist()
+    for block, columns in zip(packed.blocks[1:3], others, strict=True):
+        same(columns, held.block(block))
+        same(packed.block(block), columns)
 
 
 def test_too_many_blocks_for_the_index_are_sorted_into_columns(written, monkeypatch):

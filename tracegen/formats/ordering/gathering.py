@@ -9,6 +9,7 @@ spaced addresses are stored as the first one and the step, and addresses near ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,7 @@ class Gathering:
             if len(rows):
                 sink.append(rows, words)
             return sink.finish()
-        return self._merged(self._close())
+        return _merge(self._close(), self._warps, self._slots, self._window)
 
     def finish_packed(self) -> PackedInstructions | None:
         """Return all instructions packed, or None if they fit memory, or are of too many blocks: `finish` returns them.
@@ -154,7 +155,8 @@ class Gathering:
         if not self._index.complete:
             return None
         runs.keep()
-        return PackedInstructions(self._warps, self._slots, self._index, runs, lambda: self._merged(runs)[0])
+        merge = partial(_merge, runs, self._warps, self._slots, self._window)
+        return PackedInstructions(self._warps, self._slots, self._index, runs, merge)
 
     def _fits_memory(self) -> bool:
         lanes = count_lanes(self._rows[: self._used])
@@ -170,8 +172,10 @@ class Gathering:
         self._runs.flush()
         return self._runs
 
-    def _merged(self, runs: SpilledRuns) -> tuple[Columns, Sequence[int]]:
-        sink = ColumnSink(self._warps, self._slots, in_memory=False)
-        for rows, words in runs.merged(self._window, Scratch()):
-            sink.append(rows, words)
-        return sink.finish()
+
+def _merge(runs: SpilledRuns, warps: int, slots: int, window: int) -> tuple[Columns, Sequence[int]]:
+    """Return the columns of all runs, and the ids of their blocks, with about `window` rows in memory."""
+    sink = ColumnSink(warps, slots, in_memory=False)
+    for rows, words in runs.merged(window, Scratch()):
+        sink.append(rows, words)
+    return sink.finish()

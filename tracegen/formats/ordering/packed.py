@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.memory import WINDOW_BYTES
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, slice_warps
 from rdmodel.trace.storage import compact_ids
 from tracegen.formats.ordering import _gather
 from tracegen.formats.ordering.external_sort import SpilledRuns
-from tracegen.formats.ordering.rows import ROW_FIELDS, ROW_TYPE, Rows, Scratch, Words, join_rows, sort_rows
+from tracegen.formats.ordering.rows import (
+    ADDRESS_BYTES,
+    ROW_FIELDS,
+    ROW_TYPE,
+    Rows,
+    Scratch,
+    Words,
+    join_rows,
+    sort_rows,
+)
 
-MAX_ENTRIES = 1 << 19
-"""Blocks in runs that are kept in memory, in 64 bytes each."""
+MAX_ENTRIES = 1 << 18
+"""Blocks in runs that an index holds, in 64 bytes each."""
 
-MAX_PACKED_ROWS = 1 << 17
-"""Instructions of a block that are unpacked in memory; they take up to 40 MB."""
+MAX_UNPACKED_BYTES = WINDOW_BYTES
+"""Bytes that the unpacked blocks in use may take, as the pages in use of mapped columns may."""
 
 MAX_SLOTS = 64
 """Warp slots that an entry tells apart."""
@@ -29,7 +40,11 @@ ENTRY_TYPE = np.dtype([*((name, "i8") for name in _ENTRY_FIELDS), ("slots", "u8"
 """The rows of a block in one sorted run: where they and their words begin and how many there are, those that access
 memory with their addresses, and the slots of the warps that do, one bit each."""
 
+Merge = Callable[[], tuple[Columns, Sequence[int]]]
+
 _FIRST_ENTRIES = 1 << 10
+_BYTES_PER_ACCESS = 40
+"""Entries of a new index, and bytes of the columns of an instruction without its addresses."""
 
 
 class BlockIndex:
@@ -75,6 +90,8 @@ class BlockIndex:
 class PackedInstructions:
     """The instructions of all warps in sorted runs, of which each block is unpacked when it is asked for.
 
+    As soon as the blocks in use would take more than `MAX_UNPACKED_BYTES`, columns of all blocks are made.
+
     Parameters
     ----------
     block_warps : int
@@ -86,7 +103,7 @@ class PackedInstructions:
     runs : SpilledRuns
         The runs, flushed.
     merge : callable
-        Merges the runs into columns, without changing them.
+        Merges the runs into columns and the ids of their blocks, and leaves them as they are.
 
     Raises
     ------
@@ -94,14 +111,13 @@ class PackedInstructions:
         If a block has more warps than `block_warps`.
     """
 
-    def __init__(
-        self, block_warps: int, slots: int, index: BlockIndex, runs: SpilledRuns, merge: Callable[[], Columns]
-    ) -> None:
+    def __init__(self, block_warps: int, slots: int, index: BlockIndex, runs: SpilledRuns, merge: Merge) -> None:
         self._warps, self._slots = block_warps, slots
         self._runs: SpilledRuns | None = runs
-        self._merge: Callable[[], Columns] | None = merge
+        self._merge: Merge | None = merge
         self._columns: Columns | None = None
         self._lock = threading.Lock()
+        self._in_use = _BytesInUse()
         self.has_cache_ops = index.has_cache_ops
         entries = index.entries[np.argsort(index.entries["block"], kind="stable")]
         self._entries = entries
@@ -126,7 +142,7 @@ class PackedInstructions:
         with self._lock:
             if self._columns is None:
                 assert self._merge is not None
-                self._columns = self._merge()
+                self._columns, _ = self._merge()
                 self._runs = self._merge = None
         return self._columns
 
@@ -137,12 +153,15 @@ class PackedInstructions:
     def locate(self, block: int) -> tuple[Columns, int]:
         """Return columns that hold a block, and the number of its first warp in them.
 
-        They are those of this block, unless it is too long, or the columns of all blocks exist.
+        They are those of this block, unless the blocks in use take too much memory, or the columns of all blocks exist.
         """
         entries, runs = self._entries_of(block), self._runs
-        if runs is None or entries["rows"].sum() > MAX_PACKED_ROWS:
+        size = _BYTES_PER_ACCESS * int(entries["accesses"].sum()) + ADDRESS_BYTES * int(entries["lanes"].sum())
+        if runs is None or self._in_use.total + size > MAX_UNPACKED_BYTES:
             return self.columns(), int(np.searchsorted(self._ids, block)) * self._warps
-        return self._unpack(block, entries, runs), 0
+        columns = self._unpack(block, entries, runs)
+        self._in_use.add(columns.addresses, size)
+        return columns, 0
 
     def block(self, block: int) -> Columns:
         """Return the columns of one block."""
@@ -168,6 +187,25 @@ class PackedInstructions:
         )  # fmt: skip
         columns["loop_exit"] = columns["loop_exit"].view(np.bool_)
         return Columns(**columns, cache_op=cache_op)
+
+
+class _BytesInUse:
+    """Counts the bytes of unpacked blocks until they are dropped."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._lock = threading.RLock()  # a block may be dropped at any moment, also while this thread counts another
+
+    def add(self, addresses: NDArray[np.int64], size: int) -> None:
+        """Count `size` bytes as long as something uses the memory of `addresses`."""
+        self._change(size)
+        # Views keep the array alive that owns the memory, not each other.
+        owner = addresses if addresses.base is None else addresses.base
+        weakref.finalize(owner, self._change, -size).atexit = False
+
+    def _change(self, size: int) -> None:
+        with self._lock:
+            self.total += size
 
 
 def _read(entries: NDArray[np.void], runs: SpilledRuns) -> tuple[Rows, Words]:
