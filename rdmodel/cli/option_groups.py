@@ -197,7 +197,12 @@ def add_compilation(group: argparse._ArgumentGroup) -> None:
         help="option of nvcc, such as --option=-use_fast_math (repeatable); nvcc's own spelling, such as -std=c++20, "
         "-maxrregcount=32 or -arch=sm_90, needs no --option",
     )
-    add_option(group, "--architecture", metavar="NAME", help="architecture to compile for, such as compute_90")
+    add_option(
+        group,
+        "--architecture",
+        metavar="NAME",
+        help="architecture to compile for, such as compute_90 (default: the newest one of the GPU that NVRTC has)",
+    )
     add_option(
         group,
         "--compiler",

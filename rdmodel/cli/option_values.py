@@ -16,6 +16,7 @@ from rdmodel.common.late_dataclass import dataclass
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.default import default_gpu
+from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.overrides import override
 
 Dimensions = tuple[int, int, int]
@@ -80,13 +81,16 @@ class SourceOptions:
     target: GPU | None = None
     """The GPU for which the registers of PTX code are counted."""
 
+    gpus: tuple[GPU | str, ...] = ()
+    """The chosen GPUs, or their names: CUDA programs are compiled for the oldest one by default."""
+
     sources: tuple[str, ...] = ()
     """All sources of the command, which share ``--param``."""
 
 
 def source_options(arguments: argparse.Namespace) -> SourceOptions:
     """Return the options that choose and read a source."""
-    names = [name for name in SourceOptions.__dataclass_fields__ if name not in ("target", "sources")]
+    names = [n for n in SourceOptions.__dataclass_fields__ if n not in ("target", "gpus", "sources")]
     values: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     frozen: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     target = None
@@ -94,7 +98,18 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
         if isinstance(arguments.gpu, list):
             raise ConfigError("--registers auto: needs one GPU, whose code is assembled; give a number")
         target = selected_gpu(arguments)
-    return SourceOptions(**frozen, target=target, sources=tuple(getattr(arguments, "sources", ())))
+    sources = tuple(getattr(arguments, "sources", ()))
+    gpus = (gpu_name(arguments),) if hasattr(arguments, "gpu") else ()
+    return SourceOptions(**frozen, target=target, gpus=gpus, sources=sources)
+
+
+def lowest_capability(gpus: Iterable[GPU | str]) -> tuple[int, int] | None:
+    """Return the lowest compute capability of some GPUs; None if there is no GPU, or one of no known architecture."""
+    try:
+        found = [compute_capability(presets.gpu(gpu) if isinstance(gpu, str) else gpu) for gpu in gpus]
+        return min(found, default=None)
+    except ConfigError:
+        return None
 
 
 def output_form(arguments: argparse.Namespace) -> OutputForm:

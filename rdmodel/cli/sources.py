@@ -9,7 +9,7 @@ from typing import Any
 import tracegen
 from rdmodel.cli.kernel_parameters import AFFINE_SUFFIX, applicable_pairs, kernel_parameters, refuse_repeated
 from rdmodel.cli.memory_limit import UNBOUNDED, Budget
-from rdmodel.cli.option_values import SourceOptions
+from rdmodel.cli.option_values import SourceOptions, lowest_capability
 from rdmodel.cli.output import print_note
 from rdmodel.cli.register_notes import print_registers
 from rdmodel.errors import ConfigError, TraceError, suggestion, unknown
@@ -166,10 +166,12 @@ def _load_affine(source: str, options: SourceOptions) -> Trace:
 def _run_program(source: str, options: SourceOptions) -> Trace:
     """Return the trace of one launch of a kernel in a CUDA or PTX file."""
     from tracegen import cuda
+    from tracegen.cuda.compiler import architecture_for
 
     refuse(source, "a CUDA program", options, ["param", "launch"])
     if options.grid is None:
         raise ConfigError(f"--grid: is missing; {source} needs --grid X,Y,Z and --block X,Y,Z")
+    compiler = options.compiler or "auto"
     trace = cuda.trace(
         Path(source),
         options.kernel,
@@ -181,8 +183,9 @@ def _run_program(source: str, options: SourceOptions) -> Trace:
         defines=options.define,
         includes=options.include,
         options=options.option,
-        architecture=options.architecture,
-        compiler=options.compiler or "auto",
+        architecture=options.architecture
+        or architecture_for(lowest_capability(options.gpus), options.option, compiler),
+        compiler=compiler,
         base=options.base,
         max_instructions=options.max_instructions,
         unroll=options.unroll,
@@ -197,7 +200,13 @@ def _run_launch_file(source: str, options: SourceOptions) -> Iterator[Trace]:
 
     refuse(source, "a launch file, which has its own sizes", options, ["param", "block", *PROGRAM_OPTIONS])
     number, told = 0, set[str]()
-    traces = cuda.launches(source, base=options.base, max_instructions=options.max_instructions, unroll=options.unroll)
+    traces = cuda.launches(
+        source,
+        base=options.base,
+        max_instructions=options.max_instructions,
+        unroll=options.unroll,
+        capability=lowest_capability(options.gpus),
+    )
     for number, trace in enumerate(traces, 1):
         if options.launch in (None, number):
             _report_notes(note for note in trace.notes if note not in told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,8 @@ def run_sweep(arguments: argparse.Namespace) -> None:
         check_path(arguments.plot)
     grid = _grid(arguments)
     gpus = _gpus(arguments, grid)
-    traces = open_all(arguments.sources, source_options(arguments))
+    chosen = tuple(gpus) if isinstance(gpus, list) else (gpus,)
+    traces = open_all(arguments.sources, replace(source_options(arguments), gpus=chosen))
     with nullcontext() if arguments.no_cache else Answers(arguments.cache) as answers:
         counter = PointCounter()
         with counter.line:

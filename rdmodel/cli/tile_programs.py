@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rdmodel.cli.kernel_parameters import refuse_repeated
-from rdmodel.cli.option_values import selected_gpu
+from rdmodel.cli.option_values import lowest_capability, selected_gpu
 from rdmodel.cli.output import print_note
 from rdmodel.cli.progress_line import ProgressLine
 from rdmodel.errors import ConfigError
@@ -27,6 +27,7 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
     Raises `ConfigError` for an option that a program does not take, for one that it lacks, and if no tile can run.
     """
     from tracegen.cuda import TiledProgram
+    from tracegen.cuda.compiler import architecture_for
 
     source = arguments.source
     if arguments.param:
@@ -34,6 +35,7 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
     for name in ("grid", "block"):
         if getattr(arguments, name) is None:
             raise ConfigError(f"--{name}: is missing; {source} needs its shape, such as --{name} 'N // TX,8'")
+    gpu, compiler = selected_gpu(arguments), arguments.compiler or "auto"
     program = TiledProgram(
         source=Path(source),
         kernel=arguments.kernel,
@@ -45,8 +47,8 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
         defines=arguments.define,
         includes=arguments.include,
         options=arguments.option,
-        architecture=arguments.architecture,
-        compiler=arguments.compiler or "auto",
+        architecture=arguments.architecture or architecture_for(lowest_capability([gpu]), arguments.option, compiler),
+        compiler=compiler,
         max_instructions=arguments.max_instructions,
     )
     tiles = all_tiles(sizes, program.allows)
@@ -61,7 +63,7 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
         ranking = rank_tiles(
             program,
             tiles,
-            selected_gpu(arguments),
+            gpu,
             objective=arguments.objective,
             effort=arguments.effort,
             top=arguments.top,

@@ -17,7 +17,7 @@ from typing import Any
 
 from rdmodel.errors import ConfigError
 from tracegen.cuda.arguments import contained_arrays, parse_argument, parse_arguments
-from tracegen.cuda.compiler import CompileError, Defines, compile
+from tracegen.cuda.compiler import CompileError, Defines, architecture_for, compile
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, LaunchShape, PreparedLaunch, Session
 from tracegen.cuda.tiled_program import TiledProgram
@@ -141,6 +141,7 @@ def launches(
     base: int | None = None,
     max_instructions: int = MAX_INSTRUCTIONS,
     unroll: Unroll = None,
+    capability: tuple[int, int] | None = None,
 ) -> Iterator[EmulatedTrace]:
     """Yield the trace of every launch in a launch file, in order.
 
@@ -157,6 +158,9 @@ def launches(
         Maximum number of warp instructions that a block may execute.
     unroll
         As in `trace`, for the launches that do not say it themselves.
+    capability
+        Compute capability of the GPU, such as (8, 0), for which the program is compiled if the file names no
+        architecture.
 
     Yields
     ------
@@ -176,7 +180,7 @@ def launches(
         defines=file.defines,
         includes=file.includes,
         options=file.options,
-        architecture=file.architecture,
+        architecture=file.architecture or architecture_for(capability, file.options),
         base=base,
         variables=file.variables,
     )

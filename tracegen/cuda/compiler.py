@@ -114,7 +114,7 @@ def compile(
         Options of nvcc, such as ``-use_fast_math`` and ``-arch=sm_90``. Those that concern the host, files or later
         tools have no effect; unknown ones are passed on to the compiler.
     architecture
-        Virtual architecture; default ``compute_75``.
+        Virtual architecture; default ``compute_75``. `architecture_for` returns that of a GPU.
     compiler
         ``nvrtc``, ``nvcc`` or ``auto``: NVRTC if it is installed, else nvcc.
 
@@ -167,7 +167,8 @@ def compile_program(
     assembler: NvrtcAssembler | None = None
     asked = read_nvcc_options(options)
     if library is not None:
-        target = architecture or _supported(asked.architecture, library) or _default_target(library.architectures())
+        chosen = architecture or _supported(asked.architecture, library)
+        target = chosen or _newest_up_to(DEFAULT_ARCHITECTURE, library)
         if asked.dlcm:
             notes.append(f"-dlcm={asked.dlcm} is for the assembler; give it to the GPU: --dlcm {asked.dlcm}, l1.dlcm")
         program = NvrtcProgram(source, project, macros, folders, instances)
@@ -182,12 +183,15 @@ def compile_program(
                 notes.append(f"headers were found in {', '.join(map(_relative, nearby))}, as if given with -I")
         assembler = NvrtcAssembler(program, asked.passed)
     elif compiler == "nvcc" or (compiler == "auto" and installed_nvcc() is not None):
-        target = architecture or asked.architecture or f"compute_{DEFAULT_ARCHITECTURE}"
+        chosen = architecture or asked.architecture
+        target = chosen or f"compute_{DEFAULT_ARCHITECTURE}"
         result = compile_with_nvcc(source, macros, folders, options, target, instances)
     else:
         raise ConfigError(f"{source.name}: no CUDA compiler found; install one with: pip install 'rdmodel[cuda]'")
     if result.ptx is None:
-        raise CompileError("\n".join([result.log, *([describe_missing(missing, failed=True)] if missing else [])]))
+        hints = [describe_missing(missing, failed=True)] if missing else []
+        hints += [] if chosen else [f"compiled for {target}; -arch=sm_90, for example, compiles for a newer GPU"]
+        raise CompileError("\n".join([result.log, *hints]))
     texts = [source.text, *(part.text for part in project.values())]
     found_signatures = [s for text in texts for s in signatures(text)]
     # The compiler writes the absolute path of the file; messages use the name that the user gave.
@@ -200,6 +204,20 @@ def compile_program(
     return CompiledProgram(ptx, source.name, result.lowered, found_signatures, launched, named, layouts, assembler)
 
 
+def architecture_for(
+    capability: tuple[int, int] | None, options: Sequence[str] = (), compiler: str = "auto"
+) -> str | None:
+    """Return the virtual architecture for a GPU of a compute capability, such as ``compute_86`` for (8, 6).
+
+    It is the newest one that NVRTC has up to the capability, or its oldest. None if `options` of nvcc name one, or if
+    NVRTC is not used.
+    """
+    if capability is None or compiler == "nvcc" or read_nvcc_options(options).architecture:
+        return None
+    library = nvrtc.load_nvrtc()
+    return None if library is None else _newest_up_to(10 * capability[0] + capability[1], library)
+
+
 def _relative(folder: Path) -> str:
     return os.path.relpath(folder)
 
@@ -210,8 +228,10 @@ def _supported(target: str | None, library: nvrtc.Nvrtc) -> str | None:
     return target if number.isdecimal() and int(number) in library.architectures() else None
 
 
-def _default_target(architectures: Sequence[int]) -> str:
-    return f"compute_{DEFAULT_ARCHITECTURE if DEFAULT_ARCHITECTURE in architectures else min(architectures)}"
+def _newest_up_to(number: int, library: nvrtc.Nvrtc) -> str:
+    """Return the newest virtual architecture up to a number, such as 80, that a compiler has, or else its oldest."""
+    architectures = library.architectures()
+    return f"compute_{max((each for each in architectures if each <= number), default=min(architectures))}"
 
 
 def _has_name(kernel: str, name: str) -> bool:

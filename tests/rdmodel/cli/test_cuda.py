@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from tests.support.commands import ARGUMENTS, SHAPE
 from tests.support.presets import FERMI
 from tests.support.ptx_texts import SAXPY
+from tracegen.cuda import nvrtc
 
 
 @pytest.fixture
@@ -140,3 +143,59 @@ def test_options_of_nvcc_are_taken_as_users_write_them(run, saxpy):
     assert (status, err, json.loads(out)["config"]["gpu"]["l1"]["dlcm"]) == (0, "", "cg")
     status, _, err = run("predict", saxpy, *SHAPE, *ARGUMENTS, "--griid", "4")
     assert (status, "unknown argument '--griid'" in err) == (2, True)
+
+
+VERSIONS = """
+__global__ void versions(volatile float *y) {
+    y[threadIdx.x] = 1;
+#if __CUDA_ARCH__ >= 800
+    y[threadIdx.x + 32] = 1;
+#endif
+#if __CUDA_ARCH__ >= 900
+    y[threadIdx.x + 64] = 1;
+#endif
+}
+"""
+
+
+@pytest.fixture
+def versions(tmp_path):
+    """Return a program with one store for a GPU before Ampere, two for later ones, and three since Hopper."""
+    path = tmp_path / "versions.cu"
+    path.write_text(VERSIONS)
+    return path
+
+
+@pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+@pytest.mark.parametrize(
+    ("options", "stores"),
+    [
+        (("--gpu", "v100"), 1),
+        (("--gpu", "rtx4090"), 2),
+        (("--gpu", "h100-sxm"), 3),
+        ((), 2),  # an A100
+        (("--gpu", "h100-sxm", "-arch=sm_80"), 2),
+        (("--gpu", "h100-sxm", "--architecture", "compute_75"), 1),
+    ],
+)
+def test_a_program_is_compiled_for_the_gpu_unless_options_name_an_architecture(run, versions, options, stores):
+    launch = ("--grid", "1", "--block", "32", "--arg", "y=float[96]")
+    assert json.loads(run("predict", str(versions), *launch, *options, "--json")[1])["stores"]["requests"] == stores
+    file = versions.with_name("one.toml")
+    named = [option for option in options if option.startswith(("-arch", "compute"))]
+    asked = "".join(f'options = ["{o}"]\n' if o.startswith("-") else f'architecture = "{o}"\n' for o in named)
+    shape = 'args = { y = "float[96]" }\n[[launch]]\ngrid = 1\nblock = 32\n'
+    file.write_text(f'source = "versions.cu"\n{asked}{shape}')
+    gpu = [option for option in options if option in ("--gpu", "v100", "rtx4090", "h100-sxm")]
+    assert json.loads(run("predict", str(file), *gpu, "--json")[1])["stores"]["requests"] == stores
+
+
+@pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+def test_of_several_gpus_the_oldest_counts(run, versions):
+    launch = ("--grid", "1", "--block", "32", "--arg", "y=float[96]", "--csv", "--no-cache")
+    for gpus in (("--gpu", "h100-sxm,rtx4090"), ("--vary", "gpu=h100-sxm,rtx4090")):
+        status, out, _ = run("sweep", str(versions), *launch, *gpus)
+        assert status == 0
+        rows = list(csv.DictReader(io.StringIO(out)))
+        assert [row["gpu"] for row in rows] == ["h100-sxm", "rtx4090"]
+        assert {row["stores_requests"] for row in rows} == {"2"}

@@ -166,6 +166,42 @@ def test_bad_options_are_refused(options, message):
 
 
 @need_nvrtc
-def test_the_oldest_architecture_is_taken_where_the_default_is_unknown():
-    assert compiler._default_target([80, 90]) == "compute_80"
-    assert compiler._default_target([52, 75, 80]) == "compute_75"
+class Library:
+    """Stands for an NVRTC that has some architectures."""
+
+    def __init__(self, *architectures):
+        self.architectures = lambda: list(architectures)
+
+
+@pytest.mark.parametrize(
+    ("capability", "expected"),
+    [((7, 5), 75), ((8, 0), 80), ((8, 6), 86), ((8, 7), 86), ((9, 0), 90), ((12, 0), 90), ((7, 0), 75), ((2, 0), 75)],
+)
+def test_the_newest_architecture_up_to_that_of_the_gpu_is_taken_or_else_the_oldest(monkeypatch, capability, expected):
+    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: Library(75, 80, 86, 90))
+    assert compiler.architecture_for(capability) == f"compute_{expected}"
+
+
+def test_options_and_other_compilers_choose_the_architecture_themselves(monkeypatch):
+    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: Library(75, 80))
+    assert compiler.architecture_for((8, 0), ["-arch=sm_90"]) is None
+    assert compiler.architecture_for((8, 0), compiler="nvcc") is None
+    assert compiler.architecture_for(None) is None
+    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: None)
+    assert compiler.architecture_for((8, 0)) is None
+
+
+def test_the_default_architecture_is_that_of_turing_or_the_oldest():
+    assert compiler._newest_up_to(compiler.DEFAULT_ARCHITECTURE, Library(80, 90)) == "compute_80"
+    assert compiler._newest_up_to(compiler.DEFAULT_ARCHITECTURE, Library(52, 75, 80)) == "compute_75"
+
+
+@need_nvrtc
+def test_code_that_needs_a_newer_gpu_is_refused_with_the_architecture_that_was_taken():
+    text = SCALE + "__device__ int sum(int x) { return __reduce_add_sync(~0u, x); }"
+    with pytest.raises(CompileError, match="compiled for compute_75; -arch=sm_90, for example, compiles for a newer"):
+        compile(text)
+    with pytest.raises(CompileError) as error:
+        compile(text, architecture="compute_75")
+    assert "compiled for" not in str(error.value)
+    assert ".target sm_80" in compile(text, options=["-arch=sm_80"])
