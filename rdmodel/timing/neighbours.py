@@ -16,6 +16,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
 from rdmodel.timing.footprints import Footprint, Footprints
 from rdmodel.timing.merging import bulk_share, merged_share
+from rdmodel.timing.rereading import bytes_left_by_others
 from rdmodel.timing.sharing import UNDER_WAY, Sharing, find_sharings
 from rdmodel.timing.traffic import LaunchTraffic, fetching_share, load_shares, missing_share
 from rdmodel.trace import Trace, Work
@@ -62,7 +63,10 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
         )
     )
     needed = float(np.mean([each.reads for each in sharings])) * unit
-    written = float(np.mean([each.writes for each in sharings])) * unit * launch.blocks
+    writes = float(np.mean([each.writes for each in sharings])) * unit
+    written = writes * launch.blocks
+    left = bytes_left_by_others(footprints, fresh, writes, room)
+    fresh, awaited = fresh - left, max(0.0, awaited - left)
     merged = read * bulk_share(trace, places[0]) * merged_share(sharings, concurrent)
     # Of what a block reads again, some has left the L2 in the meantime.
     again = lost * max(0.0, read / launch.blocks - needed)
