@@ -187,6 +187,22 @@ def test_bit_fields_are_extracted_and_inserted(type_name, values):
     assert found.tolist() == wanted
 
 
+amounts = st.one_of(st.integers(0, 40), words)
+
+
+@few
+@given(st.lists(st.tuples(words, amounts, amounts), min_size=1, max_size=40))
+def test_bit_masks_and_extended_numbers_are_clamped_or_wrapped(values):
+    a, b, c = zip(*values, strict=True)
+    for mode, bound in {"clamp": lambda n: min(cut(n, 32), 32), "wrap": lambda n: n & 31}.items():
+        places, widths = ([bound(n) for n in each] for each in (b, c))
+        found = compute(f"bmsk.{mode}.b32 %xd, %xb, %xc;", a, b, c)[0]
+        assert found.tolist() == [cut((1 << n) - 1 << p, 32) for p, n in zip(places, widths, strict=True)]
+        for type_name in ("u32", "s32"):
+            found = compute(f"szext.{mode}.{type_name} %xd, %xa, %xc;", a, b, c)[0]
+            assert found.tolist() == [extract(cut(x, 32), 0, n, type_name) for x, n in zip(a, widths, strict=True)]
+
+
 @pytest.mark.parametrize("width", [32, 64])
 @few
 @given(rows)

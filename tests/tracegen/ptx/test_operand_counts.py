@@ -29,6 +29,7 @@ mul.wide.u32 %rd1, %r1, 4; mad.lo.s32 %r1, %r2, %r3, %r4; madc.hi.u32 %r1, %r2, 
 fma.rn.f32 %f1, %f2, %f3, %f4; div.rn.f32 %f1, %f2, %f3; rem.u32 %r1, %r2, %r3; abs.s32 %r1, %r2; neg.f32 %f1, %f2;
 min.s32 %r1, %r2, %r3; max.f64 %fd1, %fd2, %fd3; sad.u32 %r1, %r2, %r3, %r4; popc.b32 %r1, %r2; clz.b32 %r1, %r2;
 brev.b32 %r1, %r2; bfind.u32 %r1, %r2; cnot.b32 %r1, %r2; not.b32 %r1, %r2; and.b32 %r1, %r2, %r3;
+bmsk.clamp.b32 %r1, %r2, %r3; szext.wrap.s32 %r1, %r2, 7;
 or.pred %p1, %p2, %p3; xor.b64 %rd1, %rd2, %rd3; shl.b32 %r1, %r2, 3; shr.u32 %r1, %r2, 3; bfe.u32 %r1, %r2, 3, 4;
 bfi.b32 %r1, %r2, %r3, 3, 4; shf.l.wrap.b32 %r1, %r2, %r3, 1; prmt.b32 %r1, %r2, %r3, 1;
 lop3.b32 %r1, %r2, %r3, %r4, 1; sqrt.rn.f32 %f1, %f2; rsqrt.approx.f32 %f1, %f2; rcp.rn.f32 %f1, %f2;

@@ -139,6 +139,30 @@ def _packed_floats(t: Translation, name: str, bits: int) -> None:
     t.data("BFI", dst, high, low, t.constant(bits), t.constant(bits), type=PTX_TYPES[whole])
 
 
+def translate_bit_mask(t: Translation) -> None:
+    """Emit ``bmsk``: ones from a position on, as many as the width says, inserted into zeros."""
+    position, width = (_bounded(t, t.value(o, "b32")) for o in t.operands[1:])
+    ones = t.constant(0xFFFFFFFF)
+    t.data("BFI", t.destination(t.operands[0]), ones, t.constant(0), position, width, type=PTX_TYPES["b32"])
+
+
+def translate_extend(t: Translation) -> None:
+    """Emit ``szext``: the lowest bits of a number, extended by zeros or their sign, as a bit field from 0 on."""
+    name = t.type_name()
+    value, width = t.value(t.operands[1], name), _bounded(t, t.value(t.operands[2], "u32"))
+    t.data("BFE", t.destination(t.operands[0]), value, t.constant(0), width, type=PTX_TYPES[name])
+
+
+def _bounded(t: Translation, source: int) -> int:
+    """Return a slot with a position or a width in 32 bits, of which bit fields take 8 bits: ``.clamp`` or ``.wrap``."""
+    slot = t.temporary()
+    if t.has("wrap"):
+        t.data("AND", slot, source, t.constant(31), type=PTX_TYPES["b32"])
+    else:
+        t.data("MIN", slot, source, t.constant(32), type=PTX_TYPES["u32"])
+    return slot
+
+
 def translate_multiply(t: Translation) -> None:
     """Emit ``mul`` or ``mad``, with or without carries."""
     name = t.modifiers[-1]
