@@ -100,6 +100,8 @@ def classify_declaration(
         return Role.DEVICE if _DEVICE_STANDARD_NAMES.intersection(outer[3:]) else Role.HOST
     if declaration.body is None and _is_reference(outer):
         return Role.DEVICE
+    if "concept" in outer:
+        return Role.SHARED
     constant = "constexpr" in outer or "consteval" in outer
     if declaration.body is not None:
         return Role.SHARED if constant else Role.HOST
@@ -162,10 +164,12 @@ def _reachable(
 
 def declared_names(declaration: Declaration) -> set[str]:
     """Return the names that a declaration may introduce; the result may include a type that it only uses."""
+    texts = [token.text for token in declaration.outer]
+    if "concept" in texts:
+        return {b for a, b in pairwise(texts) if a == "concept"}
     if declaration.body is not None:
         head = declaration.head
         return {a.text for a, b in pairwise(head) if b.text == "(" and a.kind is TokenKind.WORD}
-    texts = [token.text for token in declaration.outer]
     if "enum" in texts:
         return words(list(declaration.tokens))
     if texts[0] == "typedef":

@@ -445,3 +445,20 @@ def test_the_only_kernel_needs_no_name_and_no_kernel_is_an_error():
     assert find_kernel(["_Z1kv"], None) == "_Z1kv"
     with pytest.raises(ValueError, match="no kernel"):
         find_kernel([], None)
+
+
+CONCEPTS = """
+template <typename T> concept Small = sizeof(T) <= 8;
+template <typename T> concept Sum = requires(T a, T b) { a + b; };
+template <typename T> concept Both = Small<T> && Sum<T>;
+template <typename T> concept Printed = requires(T t) { std::printf("%d", t); };
+template <Both T> __global__ void k(T *x) { x[0] = 1; }
+"""
+
+
+def test_concepts_stay_that_device_code_needs():
+    result = kept(CONCEPTS)
+    for name in ("Small", "Sum", "Both"):
+        assert f"concept {name} =" in result
+    assert "Printed" not in result
+    assert "std::printf" not in result
