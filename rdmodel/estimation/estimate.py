@@ -13,6 +13,7 @@ from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
 from rdmodel.estimation.bounds import has_long_warps, reach_of_order, warps_may_drift
+from rdmodel.estimation.counted_work import count_store_requests, fit_stores
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.estimation.extrapolation import (
     ExcerptRun,
@@ -50,6 +51,9 @@ UNSUPPORTED_OPTIONS = (
 
 NO_MODEL_OPTIONS = ("seed", "n_jobs")
 """Options of `predict` that do not describe the machine."""
+
+STORE_BLOCKS = 16
+"""Blocks, at most, whose stores are counted if they are programs of loops."""
 
 
 def estimate(
@@ -162,6 +166,10 @@ def estimate_again(
         assert work is not None
         counted = runs.count_blocks(work, seed) if plan.written_out else None
         first, longest, counts, errors = runs.run_windows(finished, counted)
+        ids = sorted({block for window in plan.windows for block in window.ids})
+        stores = count_store_requests(trace, ids[:: -(-len(ids) // STORE_BLOCKS)])
+        if stores is not None:
+            fit_stores(counts, errors, blocks * stores)
         result, instructions = replace_counts(first, counts, gpu), counts["instructions"]
         reach = reach_of_order(counts, runs.may_drift(work, seed)) if not plan.windows[0].early_blocks else None
         dram_limits = limits_of_dram_reads(plan, longest, gpu, trace.launch) if l2 else (0.0, inf)
