@@ -223,7 +223,7 @@ def _default(action: Any) -> str:
     match = DEFAULT.search(action.help or "")
     if match is None:
         return ""
-    return f"`{match[1]}`" if match[1] == str(action.default) else match[1]
+    return f"`{match[1]}`" if match[1] == str(action.default) else match[1].replace("%%", "%")
 
 
 def _meaning(action: Any) -> str:

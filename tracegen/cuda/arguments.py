@@ -49,14 +49,14 @@ from tracegen.cuda.textures import TEXELS, TextureValue, is_texture, make_value,
 ArgumentValue = int | float | bytes | NDArray[Any] | Mapping[str, Any] | list[Any] | StructureValue | TextureValue
 """The value of an argument: a number, a structure as its bytes or fields, an array, a list of arrays, or a texture."""
 
-_ARRAY_ARGUMENT = re.compile(r"(?P<type>[a-z]\w*)\[(?P<size>[^\]]*)\](?::(?P<fill>.*))?")
+_ARRAY_ARGUMENT = re.compile(r"(?P<type>[a-z_]\w*)\[(?P<size>[^\]]*)\](?::(?P<fill>.*))?")
 _REFERENCE = "&"
 """Key of a reference to another argument, which is parsed before that argument is known."""
 
 _MAX_NESTING = 50
 """Largest number of structures inside a structure."""
 
-_FILE_ARGUMENT = re.compile(r"(?P<type>[a-z]\w*)?@(?P<path>.*?)(?::(?P<part>[a-z]+))?")
+_FILE_ARGUMENT = re.compile(r"(?P<type>[a-z_]\w*)?@(?P<path>.*?)(?::(?P<part>[a-z]+))?")
 
 
 @dataclass(frozen=True, slots=True)

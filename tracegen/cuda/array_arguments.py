@@ -52,6 +52,11 @@ ELEMENT_TYPES: dict[str, tuple[Any, int]] = {name: (dtype, 1) for name, dtype in
 }
 """Element types by their names in arguments: the type of a component and the number of components."""
 
+_BFLOATS = {"bf16": 1, "bfloat16": 1, "__nv_bfloat16": 1, "__nv_bfloat162": 2}
+ELEMENT_TYPES |= {name: (np.uint16, components) for name, components in _BFLOATS.items()}
+ELEMENT_TYPES |= {"__half": (np.float16, 1), "half2": (np.float16, 2), "__half2": (np.float16, 2)}
+"""Components of the types of bfloat16, which NumPy lacks: their arrays hold bits."""
+
 _MATRIX_PARTS = ("rows", "columns", "values")
 """Arrays of a matrix in CSR form."""
 
@@ -63,7 +68,11 @@ def make_array(name: str, of: str, size: str, fill: str | None, sizes: Mapping[s
     total = prod(shape) * components * np.dtype(dtype).itemsize
     if total > MAX_ARRAY_BYTES:
         raise ConfigError(f"argument {name}: {of}[{size}] has {total} bytes, must be at most {MAX_ARRAY_BYTES}")
-    return _fill(name, np.zeros((*shape, components) if components > 1 else shape, dtype), fill)
+    shape = (*shape, components) if components > 1 else shape
+    if of in _BFLOATS and fill not in (None, "zeros"):
+        numbers = _fill(name, np.zeros(shape, np.float32), fill)
+        return (numbers.view(np.uint32) >> 16).astype(np.uint16)  # cut off, not rounded
+    return _fill(name, np.zeros(shape, dtype), fill)
 
 
 def _element_type(name: str, of: str) -> tuple[Any, int]:

@@ -22,6 +22,9 @@ from tracegen.cuda.signatures import Signature, find_launched_kernels, signature
 from tracegen.cuda.source import Source, project_sources, read_source
 from tracegen.cuda.structures import Structure, structures, vector_types
 
+_SIGNS_OF_A_NEWER_GPU = ("is undefined", "has no member", "no suitable conversion", "no suitable user-defined")
+"""Parts of messages about what the headers of the compiler declare for some GPUs only."""
+
 DEFAULT_ARCHITECTURE = 75
 """Default virtual architecture: the oldest of current compilers. A compiler without it uses its own oldest."""
 
@@ -190,7 +193,8 @@ def compile_program(
         raise ConfigError(f"{source.name}: no CUDA compiler found; install one with: pip install 'rdmodel[cuda]'")
     if result.ptx is None:
         hints = [describe_missing(missing, failed=True)] if missing else []
-        hints += [] if chosen else [f"compiled for {target}; -arch=sm_90, for example, compiles for a newer GPU"]
+        if not chosen and any(sign in result.log for sign in _SIGNS_OF_A_NEWER_GPU):
+            hints.append(f"compiled for {target}; -arch=sm_90, for example, compiles for a newer GPU")
         raise CompileError("\n".join([result.log, *hints]))
     texts = [source.text, *(part.text for part in project.values())]
     found_signatures = [s for text in texts for s in signatures(text)]

@@ -39,9 +39,9 @@ class LaunchChoice:
     matches ``void ns::scale<float>(float*, int)`` and ``_ZN2ns5scaleIfEEvPf``.
     """
 
-    def __init__(self, file: str, kernel: str | None) -> None:
+    def __init__(self, file: str, kernel: str | int | None) -> None:
         self._file = file
-        self._kernel = kernel
+        self._kernel = str(kernel) if isinstance(kernel, int) else kernel
 
     def accepts(self, number: int, name: str) -> bool:
         """Tell whether a launch matches the choice."""

@@ -171,7 +171,7 @@ def read(
     *,
     format: str | None = None,
     lenient: bool = False,
-    kernel: str | None = None,
+    kernel: str | int | None = None,
     block: tuple[int, int, int] | None = None,
     grid: tuple[int, int, int] | None = None,
 ) -> Trace:
@@ -185,7 +185,7 @@ def read(
         A name in `FORMATS`; by default the format is recognised (`recognise`).
     lenient : bool
         Leave out bad lines of other tools' files; ``RecordedTrace.skipped`` accounts for them.
-    kernel : str, optional
+    kernel : str or int, optional
         Number of the launch, or pattern of its name (``*gemm*``), if the file holds several.
     block, grid : tuple of int, optional
         Shape of a block and of the grid (x, y, z), for formats that do not contain them.
@@ -207,14 +207,15 @@ def read(
     if path == STDIN_NAME and not chosen.streams:
         raise TraceError(f"{path}: the format {chosen.name!r} cannot be read from standard input; name a file")
     where = STDIN if path == STDIN_NAME else Path(path)
-    return chosen.read(where, Reading(lenient=lenient, kernel=kernel, block=block, grid=grid))
+    chosen_kernel = None if kernel is None else str(kernel)
+    return chosen.read(where, Reading(lenient=lenient, kernel=chosen_kernel, block=block, grid=grid))
 
 
 def launches(
     path: str | os.PathLike[str],
     *,
     format: str | None = None,
-    kernel: str | None = None,
+    kernel: str | int | None = None,
     block: tuple[int, int, int] | None = None,
 ) -> tuple[LaunchEntry, ...]:
     """List the launches in a file or folder of another tool without reading their accesses.
@@ -225,7 +226,7 @@ def launches(
         The file or folder.
     format : str, optional
         A name in `FORMATS`; by default the format is recognised (`recognise`).
-    kernel : str, optional
+    kernel : str or int, optional
         Number of a launch or pattern of a name; only launches that match are listed.
     block : tuple of int, optional
         Shape of a block (x, y, z), for formats that do not contain it.

@@ -121,6 +121,8 @@ class OpcodeTable:
         try:
             access = access_of(text)
         except KeyError:
+            if text.split(".")[0] in _MEMORY_OPCODES:
+                return f"{text} accesses 32 bytes per lane; instructions of a trace access 16 at most"
             return f"{text} is not known as an instruction that accesses memory"
         self.names[self.count, : len(name)] = np.frombuffer(name, np.uint8)
         self.lengths[self.count] = len(name)

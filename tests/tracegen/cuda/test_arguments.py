@@ -35,6 +35,18 @@ def array(text, **sizes):
 # ---- values
 
 
+@pytest.mark.parametrize("name", ["bf16", "bfloat16", "__nv_bfloat16"])
+@pytest.mark.parametrize(("fill", "values"), [("", [0, 0, 0]), (":iota", [0, 1, 2]), (":-2.5", [-2.5, -2.5, -2.5])])
+def test_arrays_of_bfloat16_have_the_upper_halves_of_floats(name, fill, values):
+    bits = array(f"{name}[3]{fill}")
+    assert bits.dtype == np.uint16
+    assert (bits.astype(np.uint32) << 16).view(np.float32).tolist() == values
+
+
+def test_pairs_in_half_precision_are_arrays_of_two_columns():
+    assert array("__nv_bfloat162[5]").shape == array("__half2[5]").shape == array("half2[5]").shape == (5, 2)
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [("1048576", 1048576), ("-3", -3), ("0x10", 16), ("2.0", 2.0), ("1e-3", 1e-3), ("true", 1), (" 7 ", 7)],

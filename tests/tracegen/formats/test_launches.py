@@ -162,3 +162,17 @@ def test_the_names_of_templates_leave_room_for_the_rest(log, capsys):
 def test_a_kernel_that_is_no_file_has_no_list(capsys):
     assert main(["info", "atax.1", "--launches"]) == 2
     assert "atax.1: no such file; --launches lists the launches of a file" in capsys.readouterr().err
+
+
+def test_a_launch_may_be_chosen_by_a_whole_number(tmp_path):
+    path = tmp_path / "two.txt"
+    path.write_text(
+        nvbit_texts.header(3)
+        + nvbit_texts.header(5, "other")
+        + nvbit_texts.record(nvbit_texts.lanes(), launch=3)
+        + nvbit_texts.record(nvbit_texts.lanes(8192), launch=5)
+    )
+    assert formats.read(path, kernel=5).columns.addresses[0] == 8192
+    assert [entry.number for entry in formats.launches(path, kernel=3)] == [3]
+    with pytest.raises(TraceError, match="no launch matches kernel='4'"):
+        formats.read(path, kernel=4)

@@ -314,6 +314,12 @@ def test_an_opcode_says_what_it_does(opcode, access):
 
 # ---- Bad input
 
+
+def test_an_instruction_that_is_too_wide_is_told_as_such(written):
+    with pytest.raises(TraceError, match=r"LDG\.E\.ENL2\.256 accesses 32 bytes per lane; instructions of a trace"):
+        read_nvbit(written(header() + record(lanes(step=32), opcode="LDG.E.ENL2.256")))
+
+
 GOOD = header() + record(lanes())
 
 
@@ -353,7 +359,7 @@ def changed(old, new, text=GOOD):
         (changed("warp 0", "warp x"), ":2", "expected 'CTX"),
         (changed("grid_launch_id 0", "grid_launch_id"), ":2", "expected 'CTX"),
         (changed("LDG.E.SYS", "FROB.E"), ":2", "FROB.E is not known"),
-        (changed("LDG.E.SYS", "LDG.E.256"), ":2", "LDG.E.256 is not known"),
+        (changed("LDG.E.SYS", "LDG.E.256"), ":2", "LDG.E.256 accesses 32 bytes per lane"),
         (changed("LDG.E.SYS", "L" * 65), ":2", "an opcode of more than 64 letters"),
         (changed("LDG.E.SYS", ""), ":2", "expected 'CTX"),
         (changed(" 0x0000000000001004", ""), ":2", "32 hexadecimal addresses"),
