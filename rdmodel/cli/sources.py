@@ -18,6 +18,7 @@ from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
+from rdmodel.trace.part import PartialTrace
 from tracegen import formats
 from tracegen.formats import LaunchEntry
 from tracegen.formats.names import COMPRESSED_EXTENSIONS, EXTENSIONS
@@ -107,6 +108,8 @@ def cut_to_modelled(trace: Trace, gpu: GPU, extent: Mapping[str, Any]) -> Trace:
     blocks = modelled_blocks(trace.launch, Options(**extent).resolve(gpu))
     if isinstance(trace, GeneratedTrace):
         return trace.cut(blocks)
+    if is_recorded(trace):
+        return PartialTrace(trace, blocks)
     from tracegen.cuda import EmulatedTrace
 
     assert isinstance(trace, EmulatedTrace)

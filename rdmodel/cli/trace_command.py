@@ -27,7 +27,7 @@ def run_trace(arguments: argparse.Namespace) -> None:
     notes: tuple[str, ...] = ()
     with limit_memory("trace", arguments.memory) as budget, block_progress(source) as progress:
         trace = open_source(source, source_options(arguments), budget)
-        if not arguments.all and not is_recorded(trace):
+        if not arguments.all and (not is_recorded(trace) or _names_extent(arguments)):
             trace = cut_to_modelled(trace, selected_gpu(arguments), extent_options(arguments))
         if form == "native":
             origin = {"from": Path(source).name, "params": dict(trace.params)}
@@ -49,7 +49,7 @@ def run_info(arguments: argparse.Namespace) -> None:
     gpu = selected_gpu(arguments)
     with limit_memory("info", arguments.memory) as budget:
         trace = open_source(arguments.source, source_options(arguments), budget)
-        if not is_recorded(trace):
+        if not is_recorded(trace) or _names_extent(arguments):
             trace = cut_to_modelled(trace, gpu, extent_options(arguments))
         with block_progress(f"{arguments.source}, counting lines") as progress:
             budget.admit_summary(trace, gpu.l1.line, progress)
@@ -59,6 +59,11 @@ def run_info(arguments: argparse.Namespace) -> None:
         print_json(summary.to_dict() | {"occupancy": None if occupancy is None else occupancy.to_dict()})
     else:
         print_text(format_summary(summary, "no block fits on an SM" if occupancy is None else str(occupancy)))
+
+
+def _names_extent(arguments: argparse.Namespace) -> bool:
+    """Tell whether an option chooses blocks; without any, a recorded trace is taken whole."""
+    return any(getattr(arguments, name) is not None for name in ("sms", "model_sms", "threads", "blocks"))
 
 
 def _occupancy(trace: Trace, gpu: GPU) -> Occupancy | None:

@@ -180,6 +180,7 @@ class _MemtraceReader:
         self._announced: list[LaunchEntry] = []  # the first few, the chosen one included
         self._numbers = _LaunchNumbers()
         self._chosen: LaunchEntry | None = None
+        self._ended = False  # whether the chosen launch has been announced again
         self._shift: int | None = None  # announced launch number minus the one in its records; None: unknown
         self._opcodes = OpcodeTable()
         self._instructions = ParsedInstructions()
@@ -272,13 +273,15 @@ class _MemtraceReader:
         """Return the number of the chosen launch (-1: none), the shift, and the numbers of all announced launches."""
         if self._shift is None:
             return -1, 0, np.empty(0, np.int64)
-        return -1 if self._chosen is None else self._chosen.number, self._shift, self._numbers.array
+        return -1 if self._chosen is None or self._ended else self._chosen.number, self._shift, self._numbers.array
 
     def _add_announcement(self, line: Text) -> str | None:
         announced = _parse_launch(line)
         if isinstance(announced, str):
             return announced
         if announced.number in self._numbers:
+            # A lenient reader leaves out what follows: it would be another run of the program.
+            self._ended |= self._chosen is not None and announced.number == self._chosen.number
             return f"launch {announced.number} was announced before"
         self._add_launch(announced)
         return None

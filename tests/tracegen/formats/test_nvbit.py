@@ -315,6 +315,15 @@ def test_an_opcode_says_what_it_does(opcode, access):
 # ---- Bad input
 
 
+def test_of_two_runs_in_one_file_a_lenient_reader_takes_the_first(written):
+    run = header() + record(lanes()) + record(lanes(8192), warp=1)
+    with pytest.raises(TraceError, match="launch 0 was announced before"):
+        read_nvbit(written(run + run))
+    trace = read_nvbit(written(run + run), lenient=True)
+    assert trace.skipped.lines == 1
+    assert len(trace) == len(read_nvbit(written(run))) == 2
+
+
 def test_an_instruction_that_is_too_wide_is_told_as_such(written):
     with pytest.raises(TraceError, match=r"LDG\.E\.ENL2\.256 accesses 32 bytes per lane; instructions of a trace"):
         read_nvbit(written(header() + record(lanes(step=32), opcode="LDG.E.ENL2.256")))
