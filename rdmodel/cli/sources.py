@@ -169,12 +169,10 @@ def _load_affine(source: str, options: SourceOptions) -> Trace:
 def _run_program(source: str, options: SourceOptions) -> Trace:
     """Return the trace of one launch of a kernel in a CUDA or PTX file."""
     from tracegen import cuda
-    from tracegen.cuda.compiler import architecture_for
 
     refuse(source, "a CUDA program", options, ["param", "launch"])
     if options.grid is None:
         raise ConfigError(f"--grid: is missing; {source} needs --grid X,Y,Z and --block X,Y,Z")
-    compiler = options.compiler or "auto"
     trace = cuda.trace(
         Path(source),
         options.kernel,
@@ -186,9 +184,9 @@ def _run_program(source: str, options: SourceOptions) -> Trace:
         defines=options.define,
         includes=options.include,
         options=options.option,
-        architecture=options.architecture
-        or architecture_for(lowest_capability(options.gpus), options.option, compiler),
-        compiler=compiler,
+        architecture=options.architecture,
+        capability=lowest_capability(options.gpus),
+        compiler=options.compiler or "auto",
         base=options.base,
         max_instructions=options.max_instructions,
         unroll=options.unroll,

@@ -27,7 +27,6 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
     Raises `ConfigError` for an option that a program does not take, for one that it lacks, and if no tile can run.
     """
     from tracegen.cuda import TiledProgram
-    from tracegen.cuda.compiler import architecture_for
 
     source = arguments.source
     if arguments.param:
@@ -35,7 +34,7 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
     for name in ("grid", "block"):
         if getattr(arguments, name) is None:
             raise ConfigError(f"--{name}: is missing; {source} needs its shape, such as --{name} 'N // TX,8'")
-    gpu, compiler = selected_gpu(arguments), arguments.compiler or "auto"
+    gpu = selected_gpu(arguments)
     program = TiledProgram(
         source=Path(source),
         kernel=arguments.kernel,
@@ -47,8 +46,9 @@ def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int
         defines=arguments.define,
         includes=arguments.include,
         options=arguments.option,
-        architecture=arguments.architecture or architecture_for(lowest_capability([gpu]), arguments.option, compiler),
-        compiler=compiler,
+        architecture=arguments.architecture,
+        capability=lowest_capability([gpu]),
+        compiler=arguments.compiler or "auto",
         max_instructions=arguments.max_instructions,
     )
     tiles = all_tiles(sizes, program.allows)

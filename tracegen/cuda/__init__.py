@@ -17,7 +17,7 @@ from typing import Any
 
 from rdmodel.errors import ConfigError
 from tracegen.cuda.arguments import contained_arrays, parse_argument, parse_arguments
-from tracegen.cuda.compiler import CompileError, Defines, architecture_for, compile
+from tracegen.cuda.compiler import CompileError, Defines, compile
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, LaunchShape, PreparedLaunch, Session
 from tracegen.cuda.tiled_program import TiledProgram
@@ -57,6 +57,7 @@ def trace(
     variables: Mapping[str, Any] | None = None,
     max_instructions: int = MAX_INSTRUCTIONS,
     unroll: Unroll = DEFAULT_UNROLL,
+    capability: tuple[int, int] | None = None,
 ) -> EmulatedTrace:
     """Trace a launch of a kernel in a ``.cu`` or ``.ptx`` file, or in a string of CUDA C++ or PTX.
 
@@ -95,6 +96,9 @@ def trace(
         How often the assembler unrolls an innermost loop that the PTX leaves rolled. The loads of an unrolled body, as
         of any basic block, issue together, and the next block waits for those that this one computes with. ``"none"``:
         blocks do not wait for each other.
+    capability
+        Compute capability of the GPU, such as (8, 0), for which the source is compiled if neither `architecture` nor
+        `options` name an architecture.
 
     Returns
     -------
@@ -122,6 +126,7 @@ def trace(
         includes=includes,
         options=options,
         architecture=architecture,
+        capability=capability,
         compiler=compiler,
         base=base,
         variables=merge_variables(variables or {}, symbols),
@@ -159,8 +164,7 @@ def launches(
     unroll
         As in `trace`, for the launches that do not say it themselves.
     capability
-        Compute capability of the GPU, such as (8, 0), for which the program is compiled if the file names no
-        architecture.
+        As in `trace`, for a file that names no architecture.
 
     Yields
     ------
@@ -180,7 +184,8 @@ def launches(
         defines=file.defines,
         includes=file.includes,
         options=file.options,
-        architecture=file.architecture or architecture_for(capability, file.options),
+        architecture=file.architecture,
+        capability=capability,
         base=base,
         variables=file.variables,
     )

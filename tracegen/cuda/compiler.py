@@ -117,7 +117,7 @@ def compile(
         Options of nvcc, such as ``-use_fast_math`` and ``-arch=sm_90``. Those that concern the host, files or later
         tools have no effect; unknown ones are passed on to the compiler.
     architecture
-        Virtual architecture; default ``compute_75``. `architecture_for` returns that of a GPU.
+        Virtual architecture; default ``compute_75``.
     compiler
         ``nvrtc``, ``nvcc`` or ``auto``: NVRTC if it is installed, else nvcc.
 
@@ -154,8 +154,13 @@ def compile_program(
     architecture: str | None = None,
     compiler: str = "auto",
     kernels: Sequence[str] = (),
+    capability: tuple[int, int] | None = None,
 ) -> CompiledProgram:
-    """Compile a source as `compile` does; `kernels` with template arguments are instantiated."""
+    """Compile a source as `compile` does; `kernels` with template arguments are instantiated.
+
+    If neither `architecture` nor `options` name an architecture, it is the newest one that NVRTC has up to the compute
+    `capability`, such as (8, 6), or its oldest. nvcc then compiles for ``compute_75``.
+    """
     if compiler not in COMPILERS:
         raise ConfigError(unknown("compiler", compiler, COMPILERS))
     if source.is_ptx:
@@ -171,7 +176,9 @@ def compile_program(
     asked = read_nvcc_options(options)
     if library is not None:
         chosen = architecture or _supported(asked.architecture, library)
-        target = chosen or _newest_up_to(DEFAULT_ARCHITECTURE, library)
+        by_default = not chosen and (capability is None or asked.architecture is not None)
+        newest = DEFAULT_ARCHITECTURE if by_default or capability is None else _number_of(capability)
+        target = chosen or _newest_up_to(newest, library)
         if asked.dlcm:
             notes.append(f"-dlcm={asked.dlcm} is for the assembler; give it to the GPU: --dlcm {asked.dlcm}, l1.dlcm")
         program = NvrtcProgram(source, project, macros, folders, instances)
@@ -187,13 +194,14 @@ def compile_program(
         assembler = NvrtcAssembler(program, asked.passed)
     elif compiler == "nvcc" or (compiler == "auto" and installed_nvcc() is not None):
         chosen = architecture or asked.architecture
+        by_default = not chosen
         target = chosen or f"compute_{DEFAULT_ARCHITECTURE}"
         result = compile_with_nvcc(source, macros, folders, options, target, instances)
     else:
         raise ConfigError(f"{source.name}: no CUDA compiler found; install one with: pip install 'rdmodel[cuda]'")
     if result.ptx is None:
         hints = [describe_missing(missing, failed=True)] if missing else []
-        if not chosen and any(sign in result.log for sign in _SIGNS_OF_A_NEWER_GPU):
+        if by_default and any(sign in result.log for sign in _SIGNS_OF_A_NEWER_GPU):
             hints.append(f"compiled for {target}; -arch=sm_90, for example, compiles for a newer GPU")
         raise CompileError("\n".join([result.log, *hints]))
     texts = [source.text, *(part.text for part in project.values())]
@@ -208,20 +216,6 @@ def compile_program(
     return CompiledProgram(ptx, source.name, result.lowered, found_signatures, launched, named, layouts, assembler)
 
 
-def architecture_for(
-    capability: tuple[int, int] | None, options: Sequence[str] = (), compiler: str = "auto"
-) -> str | None:
-    """Return the virtual architecture for a GPU of a compute capability, such as ``compute_86`` for (8, 6).
-
-    It is the newest one that NVRTC has up to the capability, or its oldest. None if `options` of nvcc name one, or if
-    NVRTC is not used.
-    """
-    if capability is None or compiler == "nvcc" or read_nvcc_options(options).architecture:
-        return None
-    library = nvrtc.load_nvrtc()
-    return None if library is None else _newest_up_to(10 * capability[0] + capability[1], library)
-
-
 def _relative(folder: Path) -> str:
     return os.path.relpath(folder)
 
@@ -230,6 +224,11 @@ def _supported(target: str | None, library: nvrtc.Nvrtc) -> str | None:
     """Return an architecture that options ask for; None for one that the compiler does not have any more."""
     number = (target or "").removeprefix("compute_").rstrip("af")
     return target if number.isdecimal() and int(number) in library.architectures() else None
+
+
+def _number_of(capability: tuple[int, int]) -> int:
+    """Return the number in the name of an architecture: 86 for (8, 6)."""
+    return 10 * capability[0] + capability[1]
 
 
 def _newest_up_to(number: int, library: nvrtc.Nvrtc) -> str:

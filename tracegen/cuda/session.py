@@ -111,6 +111,7 @@ class Session:
         includes: Sequence[str | Path] = (),
         options: Sequence[str] = (),
         architecture: str | None = None,
+        capability: tuple[int, int] | None = None,
         compiler: str = "auto",
         base: int | None = None,
         variables: Mapping[str, Any] | None = None,
@@ -123,6 +124,7 @@ class Session:
             includes=includes,
             options=options,
             architecture=architecture,
+            capability=capability,
             compiler=compiler,
         )
         self._module = dataclasses.replace(

@@ -55,7 +55,7 @@ class TiledProgram:
         Bytes of dynamic shared memory, as an expression.
     where
         Conditions that tiles must meet, such as ``"BX * BY <= 1024"`` (`allows`).
-    defines, includes, options, architecture, compiler, base, variables, max_instructions, unroll
+    defines, includes, options, architecture, compiler, base, variables, max_instructions, unroll, capability
         As in `trace`.
 
     Raises
@@ -82,6 +82,7 @@ class TiledProgram:
     variables: Mapping[str, Any] | None = None
     max_instructions: int = MAX_INSTRUCTIONS
     unroll: Unroll = DEFAULT_UNROLL
+    capability: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         """Check the number of dimensions, and read the source."""
@@ -113,6 +114,7 @@ class TiledProgram:
                 includes=self.includes,
                 options=self.options,
                 architecture=self.architecture,
+                capability=self.capability,
                 compiler=self.compiler,
                 base=self.base,
                 variables=merge_variables(self.variables or {}, symbols),
@@ -208,6 +210,7 @@ class TiledProgram:
                 includes=self.includes,
                 options=self.options,
                 architecture=self.architecture,
+                capability=self.capability,
                 compiler=self.compiler,
                 kernels=[self.kernel] if self.kernel else [],
             )
@@ -230,6 +233,7 @@ class TiledProgram:
             "kernel": self.kernel,
             "options": list(self.options),
             "architecture": self.architecture,
+            "capability": self.capability and list(self.capability),
             "base": self.base,
             "max_instructions": self.max_instructions,
             "unroll": self.unroll,

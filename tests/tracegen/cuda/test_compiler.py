@@ -177,18 +177,33 @@ class Library:
     ("capability", "expected"),
     [((7, 5), 75), ((8, 0), 80), ((8, 6), 86), ((8, 7), 86), ((9, 0), 90), ((12, 0), 90), ((7, 0), 75), ((2, 0), 75)],
 )
-def test_the_newest_architecture_up_to_that_of_the_gpu_is_taken_or_else_the_oldest(monkeypatch, capability, expected):
-    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: Library(75, 80, 86, 90))
-    assert compiler.architecture_for(capability) == f"compute_{expected}"
+def test_the_newest_architecture_up_to_that_of_the_gpu_is_taken_or_else_the_oldest(capability, expected):
+    number = compiler._number_of(capability)
+    assert compiler._newest_up_to(number, Library(75, 80, 86, 90)) == f"compute_{expected}"
 
 
-def test_options_and_other_compilers_choose_the_architecture_themselves(monkeypatch):
-    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: Library(75, 80))
-    assert compiler.architecture_for((8, 0), ["-arch=sm_90"]) is None
-    assert compiler.architecture_for((8, 0), compiler="nvcc") is None
-    assert compiler.architecture_for(None) is None
-    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: None)
-    assert compiler.architecture_for((8, 0)) is None
+@need_nvrtc
+def test_options_choose_the_architecture_before_the_gpu_does():
+    source = read_source(SCALE)
+    assert ".target sm_80" in compile_program(source, capability=(8, 0)).ptx
+    assert ".target sm_90" in compile_program(source, capability=(8, 0), options=["-arch=sm_90"]).ptx
+    assert ".target sm_90" in compile_program(source, capability=(8, 0), architecture="compute_90").ptx
+    assert ".target sm_75" in compile_program(source, capability=None).ptx
+
+
+@pytest.mark.skipif(installed_nvcc() is None, reason="needs nvcc")
+@not_sanitized
+def test_nvcc_compiles_for_no_gpu():
+    assert ".target sm_75" in compile_program(read_source(SCALE), capability=(8, 0), compiler="nvcc").ptx
+
+
+def test_a_source_in_ptx_loads_no_compiler(monkeypatch):
+    def load():
+        raise AssertionError("NVRTC is loaded, which takes a fifth of a second")
+
+    monkeypatch.setattr(nvrtc, "load_nvrtc", load)
+    text = ".version 8.0 .target sm_80 .address_size 64\n.visible .entry k() { ret; }"
+    assert compile_program(read_source(text), capability=(8, 0)).ptx == text
 
 
 def test_the_default_architecture_is_that_of_turing_or_the_oldest():
