@@ -1,12 +1,12 @@
 # The compiled half of tracegen.formats.nvbit. The caller guarantees the sizes of the arrays; text is not trusted.
 """Parse lines of NVBit's mem_trace into warp instructions."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp
 
 from tracegen.formats._equal_words cimport GROUP, MOST_GROUPS, Words, groups_by_hand, groups_within, read_groups
 from tracegen.formats._lex cimport find_opcode, line_end, pass_opcode, read_decimal, read_hex, read_word
-from tracegen.formats.ordering._rows cimport CACHE_OP_SHIFT, NO_ACCESS, Row, count_bits, pack
+from tracegen.formats.ordering._rows cimport NO_ACCESS, Row, begin_row, count_bits, pack
 
 cdef enum:
     LANES = 32
@@ -276,14 +276,7 @@ def parse(
             if kinds[code, 3] and lanes.words.any < SHARED_WINDOW:
                 continue
             out = &rows[row]
-            out.key = ((r.z * grid[1] + r.y) * grid[0] + r.x) * slots + r.warp
-            out.needs = needs
-            out.pc = <int32_t>code
-            out.gap = 0
-            out.op = kinds[code, 0]
-            out.space = kinds[code, 1]
-            out.size = kinds[code, 2]
-            out.flags = kinds[code, 4] << CACHE_OP_SHIFT
+            begin_row(out, ((r.z * grid[1] + r.y) * grid[0] + r.x) * slots + r.warp, needs, code, &kinds[code, 0])
             if lanes.mask & ~threads and out.op != NO_ACCESS:
                 if not drops_lanes:
                     event = NO_THREAD

@@ -1,11 +1,11 @@
 # The compiled half of tracegen.formats.ppt. The caller guarantees the sizes of the arrays; text is not trusted.
 """Parse records of PPT-GPU's tracing tool into warp instructions."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from tracegen.formats._equal_words cimport GROUP, Words, read_groups
 from tracegen.formats._lex cimport MAX_WIDTH, find_opcode, line_end, pass_opcode, read_hex, read_hex_of_width
-from tracegen.formats.ordering._rows cimport CACHE_OP_SHIFT, NO_ACCESS, Row, pack
+from tracegen.formats.ordering._rows cimport NO_ACCESS, Row, begin_row, pack
 
 cdef enum:
     LANES = 32
@@ -159,17 +159,12 @@ def parse(
                     event = NO_THREAD
                     break
             out = &rows[row]
-            out.key = block_id * warps + records[code] % warps
+            begin_row(out, block_id * warps + records[code] % warps, needs, code, &kinds[code, 0])
             records[code] += 1
-            out.needs = needs
-            out.pc = <int32_t>code
-            out.gap = 0
-            out.op = kinds[code, 0] if lanes else NO_ACCESS
-            out.space = kinds[code, 1]
-            out.size = kinds[code, 2]
-            out.flags = kinds[code, 4] << CACHE_OP_SHIFT
             out.mask = 0
-            if lanes:
+            if lanes == 0:
+                out.op = NO_ACCESS
+            else:
                 out.mask = <uint32_t>0xFFFFFFFF >> (LANES - lanes)
                 out.flags |= pack(found.values, lanes, &words[used], &used)
             row += 1

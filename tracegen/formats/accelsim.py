@@ -46,7 +46,11 @@ def is_accelsim_folder(path: Path) -> bool:
 
 
 def read_accelsim(
-    path: str | os.PathLike[str], *, lenient: bool = False, kernel: str | None = None, memory: int = SORT_MEMORY_BYTES
+    path: str | os.PathLike[str],
+    *,
+    lenient: bool = False,
+    kernel: str | int | None = None,
+    memory: int = SORT_MEMORY_BYTES,
 ) -> RecordedTrace:
     """Read a ``.traceg`` file, or that of one of the kernels in a ``kernelslist.g``.
 

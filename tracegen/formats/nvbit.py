@@ -114,7 +114,11 @@ def is_nvbit(head: bytes) -> bool:
 
 
 def read_nvbit(
-    path: str | os.PathLike[str], *, kernel: str | None = None, lenient: bool = False, memory: int = SORT_MEMORY_BYTES
+    path: str | os.PathLike[str],
+    *,
+    kernel: str | int | None = None,
+    lenient: bool = False,
+    memory: int = SORT_MEMORY_BYTES,
 ) -> RecordedTrace:
     """Read one launch from a file of ``mem_trace``; the trace holds the blocks that occur.
 
@@ -173,7 +177,7 @@ def list_nvbit(path: str | os.PathLike[str]) -> Iterator[LaunchEntry]:
 class _MemtraceReader:
     """Reads one file: compiled code parses the records of the chosen launch, and this class handles all other lines."""
 
-    def __init__(self, name: str, kernel: str | None, lenient: bool, memory: int) -> None:
+    def __init__(self, name: str, kernel: str | int | None, lenient: bool, memory: int) -> None:
         self._name, self._lenient, self._memory = name, lenient, memory
         self._log = SkipLog(lenient)
         self._choice = LaunchChoice(name, kernel)

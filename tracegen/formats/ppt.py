@@ -96,7 +96,7 @@ def is_ppt_folder(path: Path) -> bool:
 def read_ppt(
     path: str | os.PathLike[str],
     *,
-    kernel: str | None = None,
+    kernel: str | int | None = None,
     block: tuple[int, int, int] | None = None,
     lenient: bool = False,
     memory: int = SORT_MEMORY_BYTES,
@@ -177,7 +177,7 @@ def _list_files(where: Path) -> list[tuple[int, int, Path]]:
     return [(int(match[1]), int(match[2]), where) if match else (1, 0, where)]
 
 
-def _choose_files(where: Path, kernel: str | None) -> list[tuple[int, int, Path]]:
+def _choose_files(where: Path, kernel: str | int | None) -> list[tuple[int, int, Path]]:
     """Return the files of the launch that `kernel` chooses, by block."""
     files = _list_files(where)
     names = {number: d.name for number, d in _read_launch_configs(where).items()}

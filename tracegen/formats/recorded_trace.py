@@ -80,7 +80,7 @@ class Reading:
     """
 
     lenient: bool = False
-    kernel: str | None = None
+    kernel: str | int | None = None
     block: tuple[int, int, int] | None = None
     grid: tuple[int, int, int] | None = None
 

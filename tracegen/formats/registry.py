@@ -207,8 +207,7 @@ def read(
     if path == STDIN_NAME and not chosen.streams:
         raise TraceError(f"{path}: the format {chosen.name!r} cannot be read from standard input; name a file")
     where = STDIN if path == STDIN_NAME else Path(path)
-    chosen_kernel = None if kernel is None else str(kernel)
-    return chosen.read(where, Reading(lenient=lenient, kernel=chosen_kernel, block=block, grid=grid))
+    return chosen.read(where, Reading(lenient=lenient, kernel=kernel, block=block, grid=grid))
 
 
 def launches(

@@ -10,8 +10,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from tracegen.formats.ordering._rows cimport (
-    BARRIER, CACHE_OP_SHIFT, NARROW, NO_ACCESS, REGULAR, REGULAR_WORDS,
-    Row, count_bits, count_bits64, lanes_of, pack, words_of
+    BARRIER, CACHE_OP_SHIFT, NARROW, NO_ACCESS, REGULAR,
+    Row, count_bits, count_bits64, lanes_of, pack, packed_words, words_of
 )
 
 cdef extern from *:
@@ -279,7 +279,7 @@ def unpack_block(
             count = lanes_of(row)
             if count > 0:
                 unpack_row(&words[used], count, row.flags, &addresses[lane])
-                used += words_of(row)
+                used += packed_words(count, row.flags)
                 lane += count
             at += 1
         address_start[at] = lane
@@ -318,5 +318,5 @@ def unpack(const int64_t[::1] words, const int64_t[::1] lanes, const uint8_t[::1
             if count == 0:
                 continue
             unpack_row(&words[used], count, packed[i], &addresses[at])
-            used += REGULAR_WORDS if packed[i] & REGULAR else 1 + count // 2 if packed[i] & NARROW else count
+            used += packed_words(count, packed[i])
             at += count

@@ -34,13 +34,28 @@ cdef inline int64_t lanes_of(const Row* row) noexcept nogil:
     return 0 if row.op == BARRIER else count_bits(row.mask)
 
 
+cdef inline int64_t packed_words(int64_t lanes, uint8_t packed) noexcept nogil:
+    """Return the number of words that packed addresses take; `packed` has what `pack` returned."""
+    if packed & REGULAR:
+        return REGULAR_WORDS
+    return 1 + lanes // 2 if packed & NARROW else lanes
+
+
 cdef inline int64_t words_of(const Row* row) noexcept nogil:
     """Return the number of words that the packed addresses of a row take."""
-    cdef int64_t lanes
-    if row.flags & REGULAR:
-        return REGULAR_WORDS
-    lanes = lanes_of(row)
-    return 1 + lanes // 2 if row.flags & NARROW else lanes
+    return packed_words(lanes_of(row), row.flags)
+
+
+cdef inline void begin_row(Row* row, int64_t key, uint64_t needs, int64_t opcode, const uint8_t* kind) noexcept nogil:
+    """Write all of a parsed row but its lanes; `kind` is that of its opcode in `OpcodeTable.kinds`."""
+    row.key = key
+    row.needs = needs
+    row.pc = <int32_t>opcode
+    row.gap = 0
+    row.op = kind[0]
+    row.space = kind[1]
+    row.size = kind[2]
+    row.flags = kind[4] << CACHE_OP_SHIFT
 
 
 cdef inline bint is_regular(const int64_t* values, int64_t count) noexcept nogil:

@@ -58,7 +58,7 @@ class BlockIndex:
 
     @property
     def complete(self) -> bool:
-        """False if there were too many blocks: the index then holds none."""
+        """False if there were too many blocks: the index then lacks some."""
         return self._slots <= MAX_SLOTS and self._count <= MAX_ENTRIES
 
     @property
@@ -124,13 +124,13 @@ class PackedInstructions:
         starts = np.flatnonzero(np.diff(entries["block"], prepend=-1))
         self._ids = np.ascontiguousarray(entries["block"][starts])
         self._starts = np.append(starts, len(entries))
+        self._accesses, self._lanes = (np.add.reduceat(entries[name], starts) for name in ("accesses", "lanes"))
         self._used_slots = np.bitwise_or.reduceat(entries["slots"], starts)
-        self._ranked = self._used_slots >> np.uint64(block_warps) != 0 if slots > block_warps else np.zeros(len(starts))
         used = np.bitwise_count(self._used_slots)
         if (used > block_warps).any():
             at = int(np.argmax(used > block_warps))
             raise TraceError(f"block {self._ids[at]} has {used[at]} warps, but a block of the launch has {block_warps}")
-        self.accesses = int(entries["accesses"].sum())
+        self.accesses = int(self._accesses.sum())
 
     @property
     def blocks(self) -> Sequence[int]:
@@ -148,18 +148,18 @@ class PackedInstructions:
 
     def lanes(self, block: int) -> int:
         """Return the number of addresses of a block."""
-        return int(self._entries_of(block)["lanes"].sum())
+        return int(self._lanes[self._place(block)])
 
     def locate(self, block: int) -> tuple[Columns, int]:
         """Return columns that hold a block, and the number of its first warp in them.
 
         They are those of this block, unless the blocks in use take too much memory, or the columns of all blocks exist.
         """
-        entries, runs = self._entries_of(block), self._runs
-        size = _BYTES_PER_ACCESS * int(entries["accesses"].sum()) + ADDRESS_BYTES * int(entries["lanes"].sum())
+        at, runs = self._place(block), self._runs
+        size = _BYTES_PER_ACCESS * int(self._accesses[at]) + ADDRESS_BYTES * int(self._lanes[at])
         if runs is None or self._in_use.total + size > MAX_UNPACKED_BYTES:
-            return self.columns(), int(np.searchsorted(self._ids, block)) * self._warps
-        columns = self._unpack(block, entries, runs)
+            return self.columns(), at * self._warps
+        columns = self._unpack(at, runs)
         self._in_use.add(columns.addresses, size)
         return columns, 0
 
@@ -168,21 +168,20 @@ class PackedInstructions:
         columns, first = self.locate(block)
         return columns if columns.warps == self._warps else slice_warps(columns, first, first + self._warps)
 
-    def _entries_of(self, block: int) -> NDArray[np.void]:
-        at = int(np.searchsorted(self._ids, block))
-        return self._entries[self._starts[at] : self._starts[at + 1]]
+    def _place(self, block: int) -> int:
+        """Return the place of a block among those that occur."""
+        return int(np.searchsorted(self._ids, block))
 
-    def _unpack(self, block: int, entries: NDArray[np.void], runs: SpilledRuns) -> Columns:
-        rows, words = _read(entries, runs)
-        accesses, lanes = int(entries["accesses"].sum()), int(entries["lanes"].sum())
-        at = int(np.searchsorted(self._ids, block))
+    def _unpack(self, at: int, runs: SpilledRuns) -> Columns:
+        rows, words = _read(self._entries[self._starts[at] : self._starts[at + 1]], runs)
+        accesses, lanes, slots = int(self._accesses[at]), int(self._lanes[at]), int(self._used_slots[at])
         columns = {name: np.empty(accesses, ROW_TYPE[name]) for name in ROW_FIELDS}
         columns["loop_exit"] = np.empty(accesses, np.uint8)
         columns["warp_start"] = np.empty(self._warps + 1, np.int64)
         columns["address_start"], columns["addresses"] = np.empty(accesses + 1, np.int64), np.empty(lanes, np.int64)
         cache_op = np.empty(accesses, np.uint8) if self.has_cache_ops else None
         _gather.unpack_block(
-            rows, words, block * self._slots, int(self._used_slots[at]), bool(self._ranked[at]), **columns,
+            rows, words, int(self._ids[at]) * self._slots, slots, slots >> self._warps != 0, **columns,
             cache_op=cache_op,
         )  # fmt: skip
         columns["loop_exit"] = columns["loop_exit"].view(np.bool_)
