@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace import Columns, Op, Program, Space, Trace
+from rdmodel.trace import ArrayInfo, Columns, Op, Program, Space, Trace
 from rdmodel.trace.coalescing import LOCAL, Chunk, StoreRule, WarpStream, open_warps
 from rdmodel.trace.moved import segments_of
 from rdmodel.trace.splitting import split_block
@@ -62,6 +62,11 @@ class Footprints:
         if block < 0 or not len(pieces):
             return 0
         return len(np.intersect1d(pieces, self.of(block).reads, assume_unique=True))
+
+    def read_of(self, array: ArrayInfo) -> list[int]:
+        """Return how many pieces of an array each block reads that was made."""
+        ends = array.base // self.unit, -(-(array.base + array.bytes) // self.unit)
+        return [int(np.diff(np.searchsorted(each.reads, ends))[0]) for each in self.known.values()]
 
     def _find(self, block: int) -> Footprint:
         source, first = locate_block(self.trace, block)

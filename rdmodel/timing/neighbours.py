@@ -144,7 +144,5 @@ def _least_read(footprints: Footprints) -> float:
     launch, unit = footprints.trace.launch, footprints.unit
     total = 0.0
     for array in launch.arrays:
-        ends = array.base // unit, -(-(array.base + array.bytes) // unit)
-        most = max(int(np.diff(np.searchsorted(each.reads, ends))[0]) for each in footprints.known.values())
-        total += min(array.bytes, most * unit * launch.blocks)
+        total += min(array.bytes, max(footprints.read_of(array)) * unit * launch.blocks)
     return total

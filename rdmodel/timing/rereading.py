@@ -30,9 +30,7 @@ def bytes_left_by_others(footprints: Footprints, fresh: float, written: float, r
     again, size, once = 0.0, 0, float(np.mean([len(each.reads) for each in footprints.known.values()]))
     once *= footprints.unit
     for array in launch.arrays:
-        ends = array.base // footprints.unit, -(-(array.base + array.bytes) // footprints.unit)
-        found = [np.diff(np.searchsorted(each.reads, ends))[0] for each in footprints.known.values()]
-        read = float(np.mean(found)) * footprints.unit
+        read = float(np.mean(footprints.read_of(array))) * footprints.unit
         if read * launch.blocks > REPEATED * array.bytes:
             again, size, once = again + read, size + array.bytes, once - read
     once = max(0.0, once)
