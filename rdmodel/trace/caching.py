@@ -127,7 +127,7 @@ class MaterialisedTrace(Trace):
 
     def __len__(self) -> int:
         """Return the number of warp instructions."""
-        return sum(map(_instructions, self._content.values()))
+        return sum(map(count_instructions, self._content.values()))
 
     @property
     def any_order(self) -> bool:
@@ -186,5 +186,6 @@ def _bytes(block: Block) -> int:
     return sum(part.nbytes for part in ([block] if isinstance(block, Columns) else block))
 
 
-def _instructions(block: Block) -> int:
+def count_instructions(block: Block) -> int:
+    """Return the warp instructions of a block."""
     return len(block) if isinstance(block, Columns) else sum(segment.instructions for segment in block)
