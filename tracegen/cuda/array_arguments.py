@@ -31,6 +31,7 @@ _SCALAR_TYPES: dict[str, Any] = {
     "float": np.float32,
     "double": np.float64,
     "half": np.float16,
+    "__half": np.float16,
     "char": np.int8,
     "uchar": np.uint8,
     "bool": np.bool_,
@@ -45,17 +46,20 @@ _SCALAR_TYPES: dict[str, Any] = {
     "float64": np.float64,
     **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}").type for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
-ELEMENT_TYPES: dict[str, tuple[Any, int]] = {name: (dtype, 1) for name, dtype in _SCALAR_TYPES.items()} | {
-    f"{name}{n}": (_SCALAR_TYPES[name], n)
-    for name in ("float", "double", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong")
-    for n in (2, 3, 4)
+_BFLOATS = {"bf16": 1, "bfloat16": 1, "__nv_bfloat16": 1, "__nv_bfloat162": 2}
+"""Components of the types of bfloat16, which NumPy lacks: their arrays hold bits."""
+
+ELEMENT_TYPES: dict[str, tuple[Any, int]] = {
+    **{name: (dtype, 1) for name, dtype in _SCALAR_TYPES.items()},
+    **{
+        f"{name}{n}": (_SCALAR_TYPES[name], n)
+        for name in ("float", "double", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong")
+        for n in (2, 3, 4)
+    },
+    **{f"{name}2": (_SCALAR_TYPES[name], 2) for name in ("half", "__half")},
+    **{name: (np.uint16, components) for name, components in _BFLOATS.items()},
 }
 """Element types by their names in arguments: the type of a component and the number of components."""
-
-_BFLOATS = {"bf16": 1, "bfloat16": 1, "__nv_bfloat16": 1, "__nv_bfloat162": 2}
-ELEMENT_TYPES |= {name: (np.uint16, components) for name, components in _BFLOATS.items()}
-ELEMENT_TYPES |= {"__half": (np.float16, 1), "half2": (np.float16, 2), "__half2": (np.float16, 2)}
-"""Components of the types of bfloat16, which NumPy lacks: their arrays hold bits."""
 
 _MATRIX_PARTS = ("rows", "columns", "values")
 """Arrays of a matrix in CSR form."""
